@@ -1,0 +1,1 @@
+"""Speaks to PostgreSQL: addresses, connections, statements, and the steps of an operation."""

@@ -1,0 +1,78 @@
+"""Which database to talk to, and how to speak of it without its password."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from ferryman.errors import ConfigurationError, NoDatabaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EMBEDDED_PREFIX = "embedded:"
+LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER")
+START_A_LOCAL_ONE = "ferryman postgres"
+
+_DIALECT = re.compile(r"^(?:postgres|postgresql)(?:\+\w+)?://")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A libpq connection string. Its printed form never shows the password."""
+
+    conninfo: str
+
+    def __repr__(self) -> str:
+        return f"Address({self})"
+
+    def __str__(self) -> str:
+        parts = conninfo_to_dict(self.conninfo)
+        host = parts.get("host") or parts.get("hostaddr") or os.environ.get("PGHOST") or "local socket"
+        port = parts.get("port") or os.environ.get("PGPORT") or "5432"
+        database = parts.get("dbname") or os.environ.get("PGDATABASE") or "the default database"
+        return f"{database} at {host}:{port}"
+
+
+def find_address(database_url: str | None, environ: Mapping[str, str] | None = None) -> Address:
+    """The address that `database_url` names, or else libpq's variables; `NoDatabaseError` when neither is set."""
+    if database_url:
+        return parse_address(database_url)
+    environ = os.environ if environ is None else environ
+    if any(environ.get(variable) for variable in LIBPQ_VARIABLES):
+        return Address(_named_application(""))
+    raise NoDatabaseError(
+        "no database is configured. Looked at the database_url argument (--database-url), DATABASE_URL, "
+        "database_url in [tool.ferryman] of pyproject.toml, and PGHOST, PGDATABASE, PGSERVICE; all are unset. "
+        f"For a local PostgreSQL without installing anything, run: {START_A_LOCAL_ONE}"
+    )
+
+
+def is_embedded(database_url: str | None) -> bool:
+    """Whether the URL asks for the private PostgreSQL."""
+    return bool(database_url) and str(database_url).startswith(EMBEDDED_PREFIX)
+
+
+def parse_address(database_url: str) -> Address:
+    """Check a connection string or URL; `postgres://` and SQLAlchemy's `postgresql+driver://` are fine too."""
+    try:
+        return Address(_named_application(_DIALECT.sub("postgresql://", database_url)))
+    except ProgrammingError:
+        # libpq's own message quotes the text that it could not read, and with it, maybe, the password.
+        raise ConfigurationError(
+            "the database URL could not be understood. It should look like "
+            "postgresql://user:password@host:5432/database, with special characters in the password "
+            "percent-encoded (%40 for @). It is not shown here because it may hold a password."
+        ) from None
+
+
+def _named_application(conninfo: str) -> str:
+    parts = conninfo_to_dict(conninfo)
+    if "application_name" in parts or "PGAPPNAME" in os.environ:
+        return make_conninfo(conninfo)
+    return make_conninfo(conninfo, application_name="ferryman")

@@ -1,0 +1,134 @@
+"""The caller's own connections: statements run there, and commit or roll back with the caller's work.
+
+Each kind of connection gets a small function that runs one statement on it. The libraries are never imported: a
+connection can only come from a library that the caller has imported already.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from ferryman.database.statements import Style
+from ferryman.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Call, Row
+
+    AsyncFetch: TypeAlias = Callable[[Call, SchemaName], Awaitable[Sequence[Row]]]
+    SyncFetch: TypeAlias = Callable[[Call, SchemaName], Sequence[Row]]
+
+
+def async_fetch_for(using: Any) -> AsyncFetch:
+    """How to run a statement on this async connection; `ConfigurationError` when that cannot be done."""
+    if isinstance(using, psycopg.AsyncConnection):
+        return _fetch_psycopg_async
+    if _is_a(using, "asyncpg", "Connection") or _is_a(using, "asyncpg.pool", "PoolConnectionProxy"):
+        return _fetch_asyncpg
+    if _is_a(using, "sqlalchemy.ext.asyncio", "AsyncConnection", "AsyncSession", "async_scoped_session"):
+        return _fetch_sqlalchemy_async
+    if _find_sync_fetch(using) is not None:
+        raise ConfigurationError(
+            f"using= got a blocking connection ({_kind(using)}), which would stop the event loop; nothing was sent. "
+            f"Use it with SyncClient, or give Client an async connection."
+        )
+    raise _unknown(using)
+
+
+def sync_fetch_for(using: Any) -> SyncFetch:
+    """How to run a statement on this blocking connection; `ConfigurationError` when that cannot be done."""
+    fetch = _find_sync_fetch(using)
+    if fetch is not None:
+        return fetch
+    try:
+        async_fetch_for(using)
+    except ConfigurationError:
+        raise _unknown(using) from None
+    raise ConfigurationError(
+        f"using= got an async connection ({_kind(using)}), which SyncClient cannot await; nothing was sent. "
+        f"Use it with Client, or give SyncClient a blocking connection."
+    )
+
+
+def _find_sync_fetch(using: Any) -> SyncFetch | None:
+    if isinstance(using, psycopg.Connection):
+        return _fetch_psycopg_sync
+    if _is_a(using, "sqlalchemy", "Connection") or _is_a(using, "sqlalchemy.orm", "Session", "scoped_session"):
+        return _fetch_sqlalchemy_sync
+    if isinstance(using, str) or _is_a(using, "django.db.backends.base.base", "BaseDatabaseWrapper"):
+        return _fetch_django
+    return None
+
+
+async def _fetch_psycopg_async(call: Call, schema: SchemaName) -> Sequence[Row]:
+    # Our own cursor: the caller's row and cursor factories are made for the caller's queries.
+    async with psycopg.AsyncRawCursor(call.using, row_factory=tuple_row) as cursor:
+        await cursor.execute(call.statement.text(schema, Style.NUMBERED), call.statement.ordered(call.parameters))
+        return await cursor.fetchall()
+
+
+def _fetch_psycopg_sync(call: Call, schema: SchemaName) -> Sequence[Row]:
+    with psycopg.RawCursor(call.using, row_factory=tuple_row) as cursor:
+        cursor.execute(call.statement.text(schema, Style.NUMBERED), call.statement.ordered(call.parameters))
+        return cursor.fetchall()
+
+
+async def _fetch_asyncpg(call: Call, schema: SchemaName) -> Sequence[Row]:
+    text = call.statement.text(schema, Style.NUMBERED)
+    rows: Sequence[Row] = await call.using.fetch(text, *call.statement.ordered(call.parameters))
+    return rows
+
+
+async def _fetch_sqlalchemy_async(call: Call, schema: SchemaName) -> Sequence[Row]:
+    # Through SQLAlchemy's own execute: below it, no transaction is open until SQLAlchemy has run a statement.
+    result = await call.using.execute(_sqlalchemy_text(call, schema), dict(call.parameters))
+    rows: Sequence[Row] = result.fetchall()
+    return rows
+
+
+def _fetch_sqlalchemy_sync(call: Call, schema: SchemaName) -> Sequence[Row]:
+    rows: Sequence[Row] = call.using.execute(_sqlalchemy_text(call, schema), dict(call.parameters)).fetchall()
+    return rows
+
+
+def _sqlalchemy_text(call: Call, schema: SchemaName) -> Any:
+    return sys.modules["sqlalchemy"].text(call.statement.text(schema, Style.NAMED))
+
+
+def _fetch_django(call: Call, schema: SchemaName) -> Sequence[Row]:
+    with _django_connection(call.using).cursor() as cursor:
+        cursor.execute(call.statement.text(schema, Style.FORMATTED), dict(call.parameters))
+        rows: Sequence[Row] = cursor.fetchall()
+        return rows
+
+
+def _django_connection(using: Any) -> Any:
+    if not isinstance(using, str):
+        return using
+    django_db = sys.modules.get("django.db")
+    if django_db is None:
+        raise ConfigurationError(f"using={using!r} names a Django connection, but Django is not loaded")
+    return django_db.connections[using]
+
+
+def _is_a(using: Any, module: str, *names: str) -> bool:
+    loaded = sys.modules.get(module)
+    kinds = tuple(kind for name in names if isinstance(kind := getattr(loaded, name, None), type))
+    return isinstance(using, kinds)
+
+
+def _kind(using: Any) -> str:
+    return f"{type(using).__module__}.{type(using).__qualname__}"
+
+
+def _unknown(using: Any) -> ConfigurationError:
+    return ConfigurationError(
+        f"using= got {_kind(using)}, which is no connection that Ferryman knows; nothing was sent. Known are "
+        f"psycopg 3, asyncpg and SQLAlchemy connections, SQLAlchemy sessions, and Django connections or aliases."
+    )

@@ -1,0 +1,42 @@
+"""The name of a schema: checked once, quoted once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ferryman.errors import ConfigurationError
+
+MAX_BYTES = 63
+"""PostgreSQL cuts longer names off silently, which would make two schemas one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaName:
+    """A schema name that is safe to use; `str(schema)` is the quoted form for SQL."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ConfigurationError("the schema name is empty")
+        if "\0" in self.name:
+            raise ConfigurationError("the schema name contains a NUL character, which PostgreSQL cannot store")
+        if self.name.startswith("pg_"):
+            raise ConfigurationError(
+                f"the schema name {self.name!r} starts with 'pg_', which PostgreSQL keeps for itself"
+            )
+        if self.size > MAX_BYTES:
+            raise ConfigurationError(
+                f"the schema name has {self.size} bytes, and PostgreSQL allows {MAX_BYTES}: {self.name!r}"
+            )
+
+    @property
+    def size(self) -> int:
+        """Bytes in PostgreSQL's eyes."""
+        try:
+            return len(self.name.encode())
+        except UnicodeEncodeError:
+            raise ConfigurationError("the schema name contains half of a surrogate pair") from None
+
+    def __str__(self) -> str:
+        return '"' + self.name.replace('"', '""') + '"'

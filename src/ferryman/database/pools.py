@@ -1,0 +1,111 @@
+"""Connections of our own: pools that notice dead connections and poolers in between."""
+
+from __future__ import annotations
+
+import select
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import psycopg
+from psycopg import AsyncConnection, AsyncRawCursor, Connection, OperationalError, RawCursor
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from ferryman.database.identifiers import SchemaName
+from ferryman.database.statements import Style, load_statement
+from ferryman.errors import DatabaseUnavailableError
+
+if TYPE_CHECKING:
+    from ferryman.database.addresses import Address
+
+AsyncPool: TypeAlias = AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]
+SyncPool: TypeAlias = ConnectionPool[Connection[tuple[Any, ...]]]
+
+CONNECT_TIMEOUT_SECONDS = 10
+_NO_SCHEMA = SchemaName("public")
+_BACKEND_PID = load_statement(__package__, "backend_pid").text(_NO_SCHEMA, Style.NUMBERED)
+_STEADY_PLANS = load_statement(__package__, "steady_plans").text(_NO_SCHEMA, Style.NUMBERED)
+
+
+async def open_async_pool(address: Address, *, size: int) -> AsyncPool:
+    """A pool that has reached the server once; `DatabaseUnavailableError` says why it could not."""
+    options = _connection_options(AsyncRawCursor)
+    try:
+        # Asked first because a pool that cannot connect only says that it timed out.
+        await (await AsyncConnection.connect(address.conninfo, **options)).close()
+    except psycopg.Error as error:
+        raise _unreachable(address, error) from None
+    pool: AsyncPool = AsyncConnectionPool(
+        address.conninfo,
+        kwargs=options,
+        min_size=1,
+        max_size=size,
+        open=False,
+        configure=_configure_async,
+        check=_check_async,
+    )
+    await pool.open()
+    return pool
+
+
+def open_sync_pool(address: Address, *, size: int) -> SyncPool:
+    """The blocking twin of `open_async_pool`."""
+    options = _connection_options(RawCursor)
+    try:
+        Connection.connect(address.conninfo, **options).close()
+    except psycopg.Error as error:
+        raise _unreachable(address, error) from None
+    pool: SyncPool = ConnectionPool(
+        address.conninfo,
+        kwargs=options,
+        min_size=1,
+        max_size=size,
+        open=False,
+        configure=_configure_sync,
+        check=_check_sync,
+    )
+    pool.open()
+    return pool
+
+
+def _connection_options(cursor: type) -> dict[str, Any]:
+    return {"autocommit": True, "cursor_factory": cursor, "connect_timeout": CONNECT_TIMEOUT_SECONDS}
+
+
+def _unreachable(address: Address, error: Exception) -> DatabaseUnavailableError:
+    # The cause is told, not chained: libpq's exceptions may carry the whole connection string.
+    return DatabaseUnavailableError(
+        f"could not connect to {address}: {str(error).strip()}. Check that PostgreSQL runs there and that the "
+        f"address is right, or start a local one with: ferryman postgres"
+    )
+
+
+async def _configure_async(connection: AsyncConnection[Any]) -> None:
+    row = await (await connection.execute(_BACKEND_PID)).fetchone()
+    if row is not None and row[0] == connection.info.backend_pid:
+        await connection.execute(_STEADY_PLANS)
+    else:
+        connection.prepare_threshold = None
+
+
+def _configure_sync(connection: Connection[Any]) -> None:
+    row = connection.execute(_BACKEND_PID).fetchone()
+    if row is not None and row[0] == connection.info.backend_pid:
+        connection.execute(_STEADY_PLANS)
+    else:
+        connection.prepare_threshold = None
+
+
+async def _check_async(connection: AsyncConnection[Any]) -> None:
+    _refuse_if_cut(connection)
+
+
+def _check_sync(connection: Connection[Any]) -> None:
+    _refuse_if_cut(connection)
+
+
+def _refuse_if_cut(connection: AsyncConnection[Any] | Connection[Any]) -> None:
+    """Notice, without a round trip, that the server has hung up on an idle connection."""
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    if poll.poll(0):
+        # An idle connection that we never LISTEN on has nothing to say but goodbye.
+        raise OperationalError("the server closed this idle connection")

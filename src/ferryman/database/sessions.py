@@ -1,0 +1,205 @@
+"""Carry out an operation's steps: on connections of our own pool, or on the caller's.
+
+`AsyncSession` and `SyncSession` are the same few lines, once with `await` and once without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar, assert_never, cast
+
+import psycopg
+
+from ferryman.database.borrowed import async_fetch_for, sync_fetch_for
+from ferryman.database.failures import explain
+from ferryman.database.statements import Style
+from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait
+from ferryman.errors import FerrymanError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from psycopg import AsyncConnection, Connection
+
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.pools import AsyncPool, SyncPool
+    from ferryman.database.steps import Row, Step, Steps
+
+R = TypeVar("R")
+
+_NOTHING: Sequence[Row] = ()
+
+
+class AsyncSession:
+    """One operation under way. It takes a connection from the pool only when a step needs one."""
+
+    def __init__(self, pool: Callable[[], AsyncPool], schema: SchemaName) -> None:
+        self._pool = pool
+        self._schema = schema
+        self._connection: AsyncConnection[Any] | None = None
+        self._in_transaction = False
+        self.has_borrowed = False
+
+    async def run(self, steps: Steps[R]) -> R:
+        """Carry out the steps; commit at their end, roll back when they raise."""
+        advance: Callable[[], Step] = partial(next, steps)
+        try:
+            while True:
+                try:
+                    step = advance()
+                except StopIteration as done:
+                    await self._end("commit")
+                    return cast("R", done.value)
+                try:
+                    rows = await self._take(step)
+                except FerrymanError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - each borrowed library raises errors of its own
+                    advance = partial(steps.throw, _told(error, self._schema))
+                else:
+                    advance = partial(steps.send, rows)
+        finally:
+            steps.close()
+            await self._give_back()
+
+    async def _take(self, step: Step) -> Sequence[Row]:
+        match step:
+            case Call(using=None):
+                connection = await self._own()
+                text = step.statement.text(self._schema, Style.NUMBERED)
+                cursor = await connection.execute(text, step.statement.ordered(step.parameters))
+                return await cursor.fetchall() if cursor.description else _NOTHING
+            case Call():
+                self.has_borrowed = True
+                return await async_fetch_for(step.using)(step, self._schema)
+            case Script():
+                connection = await self._own()
+                await connection.execute(step.statement.text(self._schema, Style.NUMBERED))
+            case Transaction(using=None):
+                await self._end("commit")
+                await (await self._own()).execute("begin")
+                self._in_transaction = True
+            case Transaction():
+                pass
+            case Rollback():
+                await self._end("rollback")
+            case Wait():
+                await asyncio.sleep(step.seconds)
+            case never:
+                assert_never(never)
+        return _NOTHING
+
+    async def _own(self) -> AsyncConnection[Any]:
+        if self._connection is None:
+            self._connection = await self._pool().getconn()
+        return self._connection
+
+    async def _end(self, command: LiteralString) -> None:
+        if self._connection is None or not self._in_transaction:
+            return
+        self._in_transaction = False
+        try:
+            await self._connection.execute(command)
+        except psycopg.Error as error:
+            raise _told(error, self._schema) from error
+
+    async def _give_back(self) -> None:
+        if self._connection is None:
+            return
+        connection, self._connection = self._connection, None
+        if self._in_transaction:
+            with contextlib.suppress(psycopg.Error):
+                await connection.rollback()
+        await self._pool().putconn(connection)
+
+
+class SyncSession:
+    """The blocking twin of `AsyncSession`."""
+
+    def __init__(self, pool: Callable[[], SyncPool], schema: SchemaName) -> None:
+        self._pool = pool
+        self._schema = schema
+        self._connection: Connection[Any] | None = None
+        self._in_transaction = False
+        self.has_borrowed = False
+
+    def run(self, steps: Steps[R]) -> R:
+        """Carry out the steps; commit at their end, roll back when they raise."""
+        advance: Callable[[], Step] = partial(next, steps)
+        try:
+            while True:
+                try:
+                    step = advance()
+                except StopIteration as done:
+                    self._end("commit")
+                    return cast("R", done.value)
+                try:
+                    rows = self._take(step)
+                except FerrymanError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - each borrowed library raises errors of its own
+                    advance = partial(steps.throw, _told(error, self._schema))
+                else:
+                    advance = partial(steps.send, rows)
+        finally:
+            steps.close()
+            self._give_back()
+
+    def _take(self, step: Step) -> Sequence[Row]:
+        match step:
+            case Call(using=None):
+                connection = self._own()
+                text = step.statement.text(self._schema, Style.NUMBERED)
+                cursor = connection.execute(text, step.statement.ordered(step.parameters))
+                return cursor.fetchall() if cursor.description else _NOTHING
+            case Call():
+                self.has_borrowed = True
+                return sync_fetch_for(step.using)(step, self._schema)
+            case Script():
+                connection = self._own()
+                connection.execute(step.statement.text(self._schema, Style.NUMBERED))
+            case Transaction(using=None):
+                self._end("commit")
+                self._own().execute("begin")
+                self._in_transaction = True
+            case Transaction():
+                pass
+            case Rollback():
+                self._end("rollback")
+            case Wait():
+                time.sleep(step.seconds)
+            case never:
+                assert_never(never)
+        return _NOTHING
+
+    def _own(self) -> Connection[Any]:
+        if self._connection is None:
+            self._connection = self._pool().getconn()
+        return self._connection
+
+    def _end(self, command: LiteralString) -> None:
+        if self._connection is None or not self._in_transaction:
+            return
+        self._in_transaction = False
+        try:
+            self._connection.execute(command)
+        except psycopg.Error as error:
+            raise _told(error, self._schema) from error
+
+    def _give_back(self) -> None:
+        if self._connection is None:
+            return
+        connection, self._connection = self._connection, None
+        if self._in_transaction:
+            with contextlib.suppress(psycopg.Error):
+                connection.rollback()
+        self._pool().putconn(connection)
+
+
+def _told(error: Exception, schema: SchemaName) -> FerrymanError:
+    told = explain(error, schema)
+    told.__cause__ = error
+    return told

@@ -1,0 +1,105 @@
+"""SQL files and how they become text for a driver.
+
+A statement is written once, with the schema as `:schema` and its parameters by name (`:job_ids`), so that it can be
+read, and run in psql, as it stands. Drivers want other spellings; this module is the only place that knows them.
+A line `-- include: NAME` stands for the text of NAME.sql in the same folder.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, LiteralString, assert_never
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferryman.database.identifiers import SchemaName
+
+_INCLUDE = re.compile(r"^[ \t]*-- include: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*--.*\n?|[ \t]+-- .*$", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+"""`:name`, but neither the cast `::json` nor the end of a word, as in 'jobs:insert'."""
+
+
+class Style(Enum):
+    """How a driver spells a parameter."""
+
+    NUMBERED = "$1"
+    """psycopg's raw cursors and asyncpg."""
+    NAMED = ":name"
+    """SQLAlchemy's `text()`, where every other colon must be escaped."""
+    FORMATTED = "%(name)s"
+    """Django's cursors, where every other percent sign must be doubled."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statement:
+    """One SQL file."""
+
+    name: str
+    template: str
+    parameters: tuple[str, ...]
+
+    def text(self, schema: SchemaName, style: Style) -> LiteralString:
+        """The SQL for one schema, as one kind of driver wants it.
+
+        As safe as a literal: nothing but our own files and a quoted name goes into it.
+        """
+        return _rendered(self, schema, style)
+
+    def ordered(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The values in the order of the numbered style."""
+        return tuple(values[name] for name in self.parameters)
+
+
+def load_statement(package: str, name: str) -> Statement:
+    """Read `name`.sql from the folder of `package`."""
+    template = _COMMENT.sub("", _source(package, name)).strip()
+    placeholders = dict.fromkeys(match[1] for match in _PLACEHOLDER.finditer(template))
+    return Statement(name, template, tuple(item for item in placeholders if item != "schema"))
+
+
+def _source(package: str, name: str) -> str:
+    text = files(package).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda match: _source(package, match[1]), text)
+
+
+@lru_cache(maxsize=4096)
+def _rendered(statement: Statement, schema: SchemaName, style: Style) -> LiteralString:
+    pieces, position = [], 0
+    for match in _PLACEHOLDER.finditer(statement.template):
+        pieces.append(_escaped(statement.template[position : match.start()], style))
+        pieces.append(_spelled(statement, match[1], schema, style))
+        position = match.end()
+    pieces.append(_escaped(statement.template[position:], style))
+    return "".join(pieces)
+
+
+def _spelled(statement: Statement, name: str, schema: SchemaName, style: Style) -> str:
+    if name == "schema":
+        return _escaped(str(schema), style)
+    match style:
+        case Style.NUMBERED:
+            return f"${statement.parameters.index(name) + 1}"
+        case Style.NAMED:
+            return f":{name}"
+        case Style.FORMATTED:
+            return f"%({name})s"
+        case never:
+            assert_never(never)
+
+
+def _escaped(sql: str, style: Style) -> str:
+    match style:
+        case Style.NUMBERED:
+            return sql
+        case Style.NAMED:
+            return sql.replace(":", "\\:")
+        case Style.FORMATTED:
+            return sql.replace("%", "%%")
+        case never:
+            assert_never(never)
