@@ -1,0 +1,79 @@
+"""The folder of an embedded server: which one, and made so that only we can use it."""
+
+import os
+import stat
+from pathlib import Path
+
+from ferryman.embedded.account import ROOT, Account
+from ferryman.embedded.reach import check_reach
+from ferryman.errors import EmbeddedServerError
+
+SCHEME = "embedded:"
+PASSABLE = 0o011
+OF_ROOT = Path("/var/lib/ferryman")
+OF_THE_HOMELESS = Path("/var/tmp")  # noqa: S108 - ownership is checked before use
+
+
+def default_folder() -> Path:
+    """The folder of this user's own server.
+
+    `$XDG_DATA_HOME/ferryman/postgres`, which is `~/.local/share/ferryman/postgres` unless set. Root's home is closed
+    to the account that PostgreSQL runs as, so root has `/var/lib/ferryman/postgres`; a user without a home has
+    `/var/tmp/ferryman-<uid>/postgres`.
+    """
+    if os.geteuid() == ROOT:
+        return OF_ROOT / "postgres"
+    share = Path(os.environ.get("XDG_DATA_HOME", ""))
+    if share.is_absolute():
+        return share / "ferryman" / "postgres"
+    home = Path("~").expanduser()
+    if home.is_dir() and os.access(home, os.W_OK):
+        return home / ".local" / "share" / "ferryman" / "postgres"
+    return OF_THE_HOMELESS / f"ferryman-{os.geteuid()}" / "postgres"
+
+
+def folder_of_dsn(dsn: str) -> Path:
+    """Read `embedded:`, `embedded:relative/path`, `embedded:/absolute/path` or `embedded:///absolute/path`."""
+    if not dsn.startswith(SCHEME):
+        raise EmbeddedServerError(
+            f"an embedded server is asked for by 'embedded:' or 'embedded:/path', not {dsn[:20]!r}"
+        )
+    path = dsn.removeprefix(SCHEME)
+    if path.startswith("///"):
+        path = path.removeprefix("//")
+    if path.startswith("//"):
+        raise EmbeddedServerError(f"{dsn!r} has two slashes: write embedded:{path[2:]} or embedded:/{path}")
+    return Path(path) if path else default_folder()
+
+
+def prepare_folder(folder: Path, account: Account) -> None:
+    """Make the folder, and make sure that it is ours and that PostgreSQL's account can come in."""
+    for missing in [path for path in (*reversed(folder.parents), folder) if not path.exists()]:
+        _make(missing, account)
+    _check_owner(folder)
+    if account.is_borrowed:
+        _let_pass(folder)
+    check_reach(folder, account)
+
+
+def _make(folder: Path, account: Account) -> None:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if account.is_borrowed:
+        _let_pass(folder)
+
+
+def _let_pass(folder: Path) -> None:
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode | PASSABLE != mode:
+        folder.chmod(mode | PASSABLE)
+
+
+def _check_owner(folder: Path) -> None:
+    # Somebody else's folder could hold somebody else's server, password and programs.
+    found = folder.stat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise EmbeddedServerError(f"{folder} is not a folder")
+    if found.st_uid != os.geteuid():
+        raise EmbeddedServerError(f"{folder} belongs to user id {found.st_uid}; choose another folder")
+    if found.st_mode & 0o002 and not found.st_mode & stat.S_ISVTX:
+        raise EmbeddedServerError(f"anybody may write to {folder}; choose another folder, or close it (chmod o-w)")

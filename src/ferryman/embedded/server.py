@@ -1,0 +1,177 @@
+"""A private PostgreSQL server, shared by the processes that use it and stopped after the last."""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ferryman.embedded.account import Account, account_for
+from ferryman.embedded.binaries import ServerBinaries, find_binaries
+from ferryman.embedded.cluster import create_cluster
+from ferryman.embedded.deadline import Deadline
+from ferryman.embedded.folders import folder_of_dsn, prepare_folder
+from ferryman.embedded.launch import launch_watchdog
+from ferryman.embedded.layout import Layout
+from ferryman.embedded.locks import FileLock, locked, try_lock, wait_for_lock
+from ferryman.embedded.orders import WatchOrders
+from ferryman.embedded.postmaster import Postmaster, read_postmaster
+from ferryman.embedded.shelf import within_reach
+from ferryman.embedded.spawn import check_settings
+from ferryman.errors import EmbeddedServerError
+
+LINGER = timedelta(seconds=2)
+START_SECONDS = 90.0
+POLL_SECONDS = 0.01
+
+
+class EmbeddedPostgres:
+    """A PostgreSQL server in a folder, started by its first user and stopped `linger` after its last.
+
+    Any number of processes may use one folder; they share one server. It runs as long as one of them does,
+    however they end, and is started again if it is killed. `settings` are PostgreSQL settings for the server; they
+    count for the process that starts it.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        binaries: ServerBinaries | str | Path | None = None,
+        linger: timedelta = LINGER,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        # Resolved: every user must call the folder, and so its server, by the same name.
+        self._layout = Layout(Path(folder).expanduser().resolve())
+        self._binaries = binaries
+        self._linger = linger
+        self._settings = check_settings(settings or {})
+        self._lease: FileLock | None = None
+        self._postmaster: Postmaster | None = None
+
+    @classmethod
+    def from_dsn(
+        cls,
+        dsn: str,
+        *,
+        binaries: ServerBinaries | str | Path | None = None,
+        linger: timedelta = LINGER,
+        settings: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The server of `embedded:` (the default folder), `embedded:relative`, `embedded:/absolute`."""
+        return cls(folder_of_dsn(dsn), binaries=binaries, linger=linger, settings=settings)
+
+    @property
+    def folder(self) -> Path:
+        """Everything of this server: its data, its password, its log."""
+        return self._layout.folder
+
+    @property
+    def dsn(self) -> str:
+        """The connection string for this machine's processes: a Unix socket. It carries the password."""
+        server = self._started()
+        return f"postgresql://postgres:{self._password()}@/postgres?host={server.socket_folder}&port={server.port}"
+
+    @property
+    def tcp_dsn(self) -> str:
+        """The same server on 127.0.0.1, for programs that want TCP. It carries the password."""
+        return f"postgresql://postgres:{self._password()}@127.0.0.1:{self._started().port}/postgres"
+
+    def start(self) -> Self:
+        """Make, start or join the server; return when it takes connections. Twice is once."""
+        if sys.platform == "win32":
+            raise EmbeddedServerError(
+                "the embedded server does not run on Windows yet; set DATABASE_URL to a PostgreSQL that you have"
+            )
+        if self._lease is None:
+            try:
+                self._join(Deadline.after(START_SECONDS))
+            except OSError as problem:
+                raise EmbeddedServerError(f"cannot run PostgreSQL in {self.folder}: {problem}") from problem
+        return self
+
+    def close(self) -> None:
+        """Give the server up; it stops when nobody else uses it. Twice is once."""
+        if self._lease is None:
+            return
+        try:
+            self._replace_killed_watchdog()
+        finally:
+            self._lease.close()
+            self._lease = self._postmaster = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "started" if self._lease else "not started"
+        return f"<EmbeddedPostgres in {self.folder}, {state}>"
+
+    def _started(self) -> Postmaster:
+        if self._postmaster is None:
+            raise EmbeddedServerError(f"the server in {self.folder} is not started: use `with`, or call start()")
+        return self._postmaster
+
+    def _password(self) -> str:
+        return self._layout.password.read_text()
+
+    def _join(self, deadline: Deadline) -> None:
+        account = account_for(self._layout.data)
+        prepare_folder(self.folder, account)
+        lease = wait_for_lock(self._layout.leases, deadline, shared=True)  # waits while a server is being stopped
+        try:
+            with locked(self._layout.starting, deadline) as starting:
+                self._postmaster = self._running_server(account, starting, deadline)
+        except BaseException:
+            lease.close()
+            raise
+        self._lease = lease
+
+    def _running_server(self, account: Account, starting: FileLock, deadline: Deadline) -> Postmaster:
+        for _ in deadline.ticks(POLL_SECONDS):
+            if watch := try_lock(self._layout.watched):
+                self._start_watchdog(watch, account, starting, deadline)
+            server = read_postmaster(self._layout.data)
+            if server and server.accepts:
+                return server
+        raise EmbeddedServerError(f"the server in {self.folder} did not become ready; see {self._layout.log}")
+
+    def _start_watchdog(self, watch: FileLock, account: Account, starting: FileLock, deadline: Deadline) -> None:
+        try:
+            binaries = within_reach(self._fitting_binaries(), account, deadline)
+            if not self._layout.data.exists():
+                create_cluster(self._layout, binaries, account, starting)
+            launch_watchdog(self._orders(binaries, watch), deadline)
+        finally:
+            watch.close()
+
+    def _orders(self, binaries: ServerBinaries, watch: FileLock) -> WatchOrders:
+        return WatchOrders(
+            folder=self.folder,
+            programs=binaries.folder,
+            linger_seconds=self._linger.total_seconds(),
+            settings=self._settings,
+            lock=watch.descriptor,
+        )
+
+    def _fitting_binaries(self) -> ServerBinaries:
+        if isinstance(self._binaries, ServerBinaries):
+            return self._binaries
+        return find_binaries(self._binaries, major=self._layout.major)
+
+    def _replace_killed_watchdog(self) -> None:
+        # Without one, nobody would stop the server after us. If that fails too, we have done what we could.
+        with suppress(EmbeddedServerError, OSError):
+            deadline = Deadline.after(START_SECONDS)
+            if watch := try_lock(self._layout.watched):
+                watch.close()
+                with locked(self._layout.starting, deadline) as starting:
+                    self._running_server(account_for(self._layout.data), starting, deadline)

@@ -1,0 +1,108 @@
+"""The process that owns the server: keeps it running while somebody uses it, stops it afterwards.
+
+It is started by `detached.py`, lives in its own session, and is a single loop over one question: does any process
+still hold a lease?
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from types import FrameType
+
+from ferryman.embedded.account import account_for
+from ferryman.embedded.locks import FileLock, try_lock
+from ferryman.embedded.orders import WatchOrders
+from ferryman.embedded.supervised import SupervisedServer
+from ferryman.errors import EmbeddedServerError
+
+READY = b"ready"
+QUICK_TICK_SECONDS = 0.02
+TICK_SECONDS = 0.25
+
+
+class Watchdog:
+    """Watches one folder. `once` is a single look; `run` looks until there is nothing left to watch."""
+
+    def __init__(self, orders: WatchOrders) -> None:
+        self._layout = orders.layout
+        self._linger_seconds = orders.linger_seconds
+        self._lock = FileLock(orders.lock)  # taken by whoever started us, and ours from birth
+        self._server = SupervisedServer(orders, account_for(self._layout.data))
+        self._idle_since: float | None = None
+        self._is_told_to_stop = False
+        self._nudge = threading.Event()
+
+    def run(self) -> None:
+        """Look until the server is stopped."""
+        self._listen_to_signals()
+        while not self.once():
+            self._nudge.wait(TICK_SECONDS if self._server.is_ready else QUICK_TICK_SECONDS)
+            self._nudge.clear()
+
+    def once(self) -> bool:
+        """Look once; True when the server was stopped and the watch is over."""
+        if self._is_told_to_stop or not self._is_our_folder():
+            self._server.stop()
+            return True
+        if lease := self._unused_for_long():
+            # Held while the server stops, so that a newcomer waits and then starts a new one.
+            self._server.stop()
+            lease.close()
+            return True
+        self._server.keep_running()
+        if self._server.is_ready:
+            report(READY)
+        return False
+
+    def _is_our_folder(self) -> bool:
+        # A removed folder takes its locks with it; a server without one would run for ever.
+        try:
+            return os.path.samestat(self._layout.watched.stat(), os.fstat(self._lock.descriptor))
+        except FileNotFoundError:
+            return False
+
+    def _unused_for_long(self) -> FileLock | None:
+        lease = try_lock(self._layout.leases)
+        if lease is None:
+            self._idle_since = None
+            return None
+        self._idle_since = self._idle_since or time.monotonic()
+        if time.monotonic() - self._idle_since >= self._linger_seconds:
+            return lease
+        lease.close()
+        return None
+
+    def _listen_to_signals(self) -> None:
+        for ignored in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(ignored, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self._on_terminate)
+        signal.signal(signal.SIGCHLD, self._on_child)
+
+    def _on_terminate(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_told_to_stop = True
+        self._nudge.set()
+
+    def _on_child(self, _number: int, _frame: FrameType | None) -> None:
+        self._nudge.set()
+
+
+def report(message: bytes) -> None:
+    """Answer whoever started us, once; later answers go nowhere."""
+    with suppress(BrokenPipeError):
+        os.write(sys.stdout.fileno(), message)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def main(orders: str) -> None:
+    """Watch until the server is stopped; say so if it could not be started."""
+    os.umask(0o077)
+    try:
+        Watchdog(WatchOrders.from_json(orders)).run()
+    except (EmbeddedServerError, OSError) as problem:
+        report(str(problem).encode())
+        raise
