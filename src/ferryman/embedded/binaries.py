@@ -45,7 +45,7 @@ def _first_usable(candidates: Iterable[Candidate], major: int | None) -> ServerB
     refused = []
     for candidate in candidates:
         try:
-            return _fitting(probe(candidate), major)
+            return fitting(probe(candidate), major)
         except EmbeddedServerError as problem:
             refused.append(f"{candidate.source} {candidate.folder}: {problem}")
     wanted = f"PostgreSQL {OLDEST_MAJOR} or newer" if major is None else f"PostgreSQL {major}"
@@ -61,7 +61,8 @@ def probe(candidate: Candidate) -> ServerBinaries:
     return ServerBinaries(candidate.folder, versions.pop(), candidate.source, candidate.parts)
 
 
-def _fitting(found: ServerBinaries, major: int | None) -> ServerBinaries:
+def fitting(found: ServerBinaries, major: int | None) -> ServerBinaries:
+    """The programs themselves, if their version will do."""
     if found.major < OLDEST_MAJOR:
         raise EmbeddedServerError(f"version {found.version} is too old")
     if major is not None and found.major != major:

@@ -27,14 +27,24 @@ def create_cluster(layout: Layout, binaries: ServerBinaries, account: Account, s
     password = secrets.token_hex(24)
     _write_secret(layout.password, password)
     unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=layout.folder))
-    account.own(unfinished)
     handed_over = unfinished.with_suffix(".password")
     _write_secret(handed_over, password)
-    account.own(handed_over)
-    _run_initdb(unfinished, handed_over, binaries, account, starting)
-    handed_over.unlink()
-    unfinished.rename(layout.data)
-    _sync(layout.folder)
+    try:
+        account.own(unfinished)
+        account.own(handed_over)
+        _run_initdb(unfinished, handed_over, binaries, account, starting)
+        unfinished.rename(layout.data)
+        _sync(layout.folder)
+    finally:
+        clear_unfinished(layout)
+
+
+def check_cluster(layout: Layout) -> None:
+    """Refuse data that this package did not make, or that has lost its password."""
+    if layout.major is None:
+        raise EmbeddedServerError(f"{layout.data} is no PostgreSQL data folder; choose another folder")
+    if not layout.password.exists():
+        raise EmbeddedServerError(f"{layout.data} has no password beside it: it was not made by the embedded server")
 
 
 def clear_unfinished(layout: Layout) -> None:

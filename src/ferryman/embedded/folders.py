@@ -26,7 +26,7 @@ def default_folder() -> Path:
     share = Path(os.environ.get("XDG_DATA_HOME", ""))
     if share.is_absolute():
         return share / "ferryman" / "postgres"
-    home = Path("~").expanduser()
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - unlike Path's, does not raise where nobody has a home
     if home.is_dir() and os.access(home, os.W_OK):
         return home / ".local" / "share" / "ferryman" / "postgres"
     return OF_THE_HOMELESS / f"ferryman-{os.geteuid()}" / "postgres"
@@ -51,6 +51,7 @@ def prepare_folder(folder: Path, account: Account) -> None:
     for missing in [path for path in (*reversed(folder.parents), folder) if not path.exists()]:
         _make(missing, account)
     _check_owner(folder)
+    _check_squatters(folder)
     if account.is_borrowed:
         _let_pass(folder)
     check_reach(folder, account)
@@ -75,5 +76,16 @@ def _check_owner(folder: Path) -> None:
         raise EmbeddedServerError(f"{folder} is not a folder")
     if found.st_uid != os.geteuid():
         raise EmbeddedServerError(f"{folder} belongs to user id {found.st_uid}; choose another folder")
-    if found.st_mode & 0o002 and not found.st_mode & stat.S_ISVTX:
-        raise EmbeddedServerError(f"anybody may write to {folder}; choose another folder, or close it (chmod o-w)")
+    if _is_open_to_all(folder):
+        raise EmbeddedServerError(f"anybody may write to {folder}; choose a folder of your own")
+
+
+def _check_squatters(folder: Path) -> None:
+    # Where anybody may create names, as in /tmp, whoever came first owns all that lies below.
+    for path in folder.parents:
+        if _is_open_to_all(path.parent) and path.stat().st_uid not in {ROOT, os.geteuid()}:
+            raise EmbeddedServerError(f"{path} belongs to user id {path.stat().st_uid}; choose another folder")
+
+
+def _is_open_to_all(folder: Path) -> bool:
+    return bool(folder.stat().st_mode & stat.S_IWOTH)

@@ -52,8 +52,8 @@ class Layout:
 
     @property
     def major(self) -> int | None:
-        """The PostgreSQL major version that made the data; None when there is no data yet."""
+        """The PostgreSQL major version that made the data; None when there is no such data."""
         try:
             return int((self.data / "PG_VERSION").read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return None

@@ -1,13 +1,13 @@
-"""What PostgreSQL tells about itself in its pid file."""
+"""What PostgreSQL tells about itself in its pid file, and whether that is still true."""
 
-import os
-import signal
 import socket
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ferryman.embedded.programs import run_program
+
+LINES = 8
+PROCESSES = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,30 +16,32 @@ class Postmaster:
 
     pid: int
     port: int
-    socket_folder: str
-    status: str
+    socket_folder: Path
+    is_ready: bool
 
     @property
     def accepts(self) -> bool:
-        """Whether a new connection would be served."""
-        return self.status == "ready" and _listens(Path(self.socket_folder) / f".s.PGSQL.{self.port}")
+        """Whether a new connection is taken."""
+        return self.is_ready and _listens(self.socket_folder / f".s.PGSQL.{self.port}")
 
-    def is_of(self, data: Path) -> bool:
-        """Whether the process of that id is a server of this data, and not one that was given its id since."""
-        return str(data) in _command_line(self.pid)
-
-    def send(self, signal_number: signal.Signals) -> None:
-        """Signal the process; that it is gone already is fine."""
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal_number)
+    def is_alive(self, data: Path) -> bool:
+        """Whether the process of that id is a server of this data, and not one that was given the id since."""
+        if not (PROCESSES / "self").exists():
+            return str(data) in _command_line(self.pid)  # macOS
+        try:
+            # PostgreSQL works inside its data folder, whatever name it was started by.
+            workplace = str((PROCESSES / str(self.pid) / "cwd").readlink())
+        except OSError:
+            return False
+        return workplace.removesuffix(" (deleted)") == str(data)
 
 
 def read_postmaster(data: Path) -> Postmaster | None:
     """Read the pid file; None when there is none, or while it is being written."""
     try:
         lines = (data / "postmaster.pid").read_text().splitlines()
-        pid, _, _, port, socket_folder, _, _, status = (lines + [""] * 8)[:8]
-        return Postmaster(int(pid), int(port), socket_folder, status.strip())
+        pid, _, _, port, socket_folder, _, _, status = (lines + [""] * LINES)[:LINES]
+        return Postmaster(int(pid), int(port), Path(socket_folder), status.strip() == "ready")
     except (OSError, ValueError):
         return None
 
@@ -54,8 +56,4 @@ def _listens(path: Path) -> bool:
 
 
 def _command_line(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    except FileNotFoundError:
-        # macOS and the BSDs have no /proc.
-        return run_program(["/bin/ps", "-ww", "-o", "command=", "-p", str(pid)]).stdout.split()
+    return run_program(["/bin/ps", "-ww", "-o", "command=", "-p", str(pid)]).stdout.split()

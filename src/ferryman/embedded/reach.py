@@ -23,7 +23,13 @@ def check_reach(folder: Path, account: Account) -> None:
 
 
 def _can_enter(folder: Path, account: Account) -> bool:
-    return run_program(["/bin/sh", "-c", 'cd "$0"', folder], account).returncode == 0
+    try:
+        return run_program(["/bin/sh", "-c", 'cd "$0"', folder], account).returncode == 0
+    except PermissionError:
+        raise EmbeddedServerError(
+            f"PostgreSQL refuses to run as root, and this root may not become {account.name!r} (CAP_SETUID and "
+            "CAP_SETGID are needed). Run as another user, or set DATABASE_URL to a server that you already have."
+        ) from None
 
 
 def can_run(program: Path, account: Account) -> bool:

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from ferryman.embedded.account import Account, account_for
-from ferryman.embedded.binaries import ServerBinaries, find_binaries
-from ferryman.embedded.cluster import create_cluster
+from ferryman.embedded.binaries import ServerBinaries, find_binaries, fitting
+from ferryman.embedded.cluster import check_cluster, create_cluster
 from ferryman.embedded.deadline import Deadline
 from ferryman.embedded.folders import folder_of_dsn, prepare_folder
 from ferryman.embedded.launch import launch_watchdog
@@ -45,7 +45,7 @@ class EmbeddedPostgres:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         # Resolved: every user must call the folder, and so its server, by the same name.
-        self._layout = Layout(Path(folder).expanduser().resolve())
+        self._layout = Layout(Path(os.path.expanduser(folder)).resolve())  # noqa: PTH111 - "~" may lead nowhere
         self._binaries = binaries
         self._linger = linger
         self._settings = check_settings(settings or {})
@@ -149,6 +149,7 @@ class EmbeddedPostgres:
             binaries = within_reach(self._fitting_binaries(), account, deadline)
             if not self._layout.data.exists():
                 create_cluster(self._layout, binaries, account, starting)
+            check_cluster(self._layout)
             launch_watchdog(self._orders(binaries, watch), deadline)
         finally:
             watch.close()
@@ -163,9 +164,17 @@ class EmbeddedPostgres:
         )
 
     def _fitting_binaries(self) -> ServerBinaries:
-        if isinstance(self._binaries, ServerBinaries):
-            return self._binaries
-        return find_binaries(self._binaries, major=self._layout.major)
+        major = self._layout.major
+        try:
+            if isinstance(self._binaries, ServerBinaries):
+                return fitting(self._binaries, major)
+            return find_binaries(self._binaries, major=major)
+        except EmbeddedServerError as problem:
+            if major is None:
+                raise
+            raise EmbeddedServerError(
+                f"{self._layout.data} was made by PostgreSQL {major}, and only that version can open it: {problem}"
+            ) from None
 
     def _replace_killed_watchdog(self) -> None:
         # Without one, nobody would stop the server after us. If that fails too, we have done what we could.

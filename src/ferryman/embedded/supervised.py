@@ -11,7 +11,8 @@ from ferryman.embedded.locks import is_locked, try_lock
 from ferryman.embedded.logfile import LogFile
 from ferryman.embedded.orders import WatchOrders
 from ferryman.embedded.place import choose_place, read_place
-from ferryman.embedded.postmaster import read_postmaster
+from ferryman.embedded.postmaster import Postmaster, read_postmaster
+from ferryman.embedded.programs import run_program
 from ferryman.embedded.spawn import spawn_postgres
 from ferryman.errors import EmbeddedServerError
 
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 # Fast shutdown, then immediate shutdown, then by force; each with its patience.
-STOPPING = ((signal.SIGINT, 30), (signal.SIGQUIT, 10), (signal.SIGKILL, 5))
+STOPPING = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0))
 POLL_SECONDS = 0.02
 HOPELESS_STARTS = 3
-LONGEST_PAUSE_SECONDS = 5.0
+PAUSE_SECONDS = 0.1
 
 
 class SupervisedServer:
@@ -33,63 +34,81 @@ class SupervisedServer:
         self._layout = orders.layout
         self._account = account
         self._log = LogFile(self._layout.log)
+        self._place = read_place(self._layout)
+        self._postmaster: Postmaster | None = None
         self._child: Popen[bytes] | None = None
-        self._failures = 0
-        self._retry_at = 0.0
+        self._failed_starts = 0
+        self._start_at = 0.0
 
     @property
     def is_ready(self) -> bool:
-        """Whether the server takes connections."""
-        postmaster = read_postmaster(self._layout.data)
-        return postmaster is not None and postmaster.accepts
+        """Whether the server took connections at the last look."""
+        return self._postmaster is not None and self._postmaster.is_ready
 
     def keep_running(self) -> None:
-        """Start the server if no process of it is left; raise once it is clear that it cannot start."""
+        """Look, and start the server if no process of it is left; raise once it is clear that it cannot start."""
         self._log.rotate()
+        self._look()
+        self._reap()
         if self.is_ready:
-            self._failures = 0
-            return
-        if self._child and self._child.poll() is not None:
-            self._note_exit()
-        if self._child is None and time.monotonic() >= self._retry_at:
+            self._failed_starts = 0
+        elif self._postmaster is None and self._child is None and time.monotonic() >= self._start_at:
             self._start()
 
-    def _note_exit(self) -> None:
-        self._child = None
-        self._failures += 1
-        if self._failures >= HOPELESS_STARTS:
-            raise EmbeddedServerError(f"PostgreSQL does not start; {self._layout.log} ends with:\n{self._log.tail()}")
-        self._retry_at = time.monotonic() + min(0.1 * 2**self._failures, LONGEST_PAUSE_SECONDS)
+    def _look(self) -> None:
+        # The pid file is gone if the folder was removed; the server may not be.
+        known = (read_postmaster(self._layout.data), self._postmaster)
+        self._postmaster = next((each for each in known if each and each.is_alive(self._layout.data)), None)
+
+    def _reap(self) -> None:
+        if self._child and self._child.poll() is not None:
+            self._child = None
+            self._count_exit()
+
+    def _count_exit(self) -> None:
+        self._failed_starts += 1
+        self._start_at = time.monotonic() + PAUSE_SECONDS
+        if self._failed_starts >= HOPELESS_STARTS:
+            raise EmbeddedServerError(f"PostgreSQL does not start; {self._log.path} ends with:\n{self._log.tail()}")
 
     def _start(self) -> None:
         alive = try_lock(self._layout.alive)
         if alive is None:
-            return  # an adopted server, or backends of a killed one that have not noticed yet
+            return  # backends of a killed server have not noticed yet: they still write to the data
         try:
-            place = choose_place(self._layout, self._account)
-            self._child = spawn_postgres(self._orders, self._account, place, alive)
+            self._place = choose_place(self._layout, self._account)
+            self._child = spawn_postgres(self._orders, self._account, self._place, alive)
         finally:
             alive.close()
 
     def stop(self) -> None:
         """Stop the server and wait until its last process is gone."""
+        self._look()
         for signal_number, patience_seconds in STOPPING:
             self._send(signal_number)
             if self._is_gone_within(patience_seconds):
                 break
-        if place := read_place(self._layout):
-            shutil.rmtree(place.socket_folder, ignore_errors=True)
+        if self._place:
+            shutil.rmtree(self._place.socket_folder, ignore_errors=True)
 
     def _send(self, signal_number: signal.Signals) -> None:
         if self._child:
             self._child.send_signal(signal_number)
-            return
-        postmaster = read_postmaster(self._layout.data)
-        if postmaster and postmaster.is_of(self._layout.data):
-            postmaster.send(signal_number)
+        elif self._postmaster and self._postmaster.is_alive(self._layout.data):
+            # As the server's account: the id comes from a file of that account, and we may be root.
+            name = signal_number.name.removeprefix("SIG")
+            run_program(["/bin/sh", "-c", 'kill -s "$0" "$1"', name, str(self._postmaster.pid)], self._account)
 
     def _is_gone_within(self, seconds: float) -> bool:
-        for _ in Deadline.after(seconds).ticks(POLL_SECONDS):
-            if (self._child is None or self._child.poll() is not None) and not is_locked(self._layout.alive):
-                return True
-        return False
+        return any(self._is_gone() for _ in Deadline.after(seconds).ticks(POLL_SECONDS))
+
+    def _is_gone(self) -> bool:
+        if self._child:
+            return self._child.poll() is not None and self._has_no_backend()
+        return not (self._postmaster and self._postmaster.is_alive(self._layout.data)) and self._has_no_backend()
+
+    def _has_no_backend(self) -> bool:
+        try:
+            return not is_locked(self._layout.alive)
+        except FileNotFoundError:
+            return True  # the folder was removed

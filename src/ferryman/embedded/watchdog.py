@@ -33,6 +33,7 @@ class Watchdog:
         self._server = SupervisedServer(orders, account_for(self._layout.data))
         self._idle_since: float | None = None
         self._is_told_to_stop = False
+        self._has_reported = False
         self._nudge = threading.Event()
 
     def run(self) -> None:
@@ -53,9 +54,13 @@ class Watchdog:
             lease.close()
             return True
         self._server.keep_running()
-        if self._server.is_ready:
-            report(READY)
+        self._report_ready()
         return False
+
+    def _report_ready(self) -> None:
+        if self._server.is_ready and not self._has_reported:
+            self._has_reported = True
+            report(READY)
 
     def _is_our_folder(self) -> bool:
         # A removed folder takes its locks with it; a server without one would run for ever.
@@ -90,7 +95,7 @@ class Watchdog:
 
 
 def report(message: bytes) -> None:
-    """Answer whoever started us, once; later answers go nowhere."""
+    """Answer whoever started us, and hang up."""
     with suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), message)
     nowhere = os.open(os.devnull, os.O_WRONLY)
