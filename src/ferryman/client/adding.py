@@ -1,0 +1,147 @@
+"""Adding jobs: one, many, or one that holds many items."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ferryman.client.insertion import add_keyed, dedupe, insert_many, insert_one, slices
+from ferryman.database.steps import Transaction
+from ferryman.errors import InvalidJobError
+from ferryman.jobs import JobKeyMode, JobSpec, NewJob, RawJobSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ferryman.client.core import Core
+    from ferryman.database.steps import Steps
+    from ferryman.jobs import Job
+    from ferryman.tasks import Task
+
+
+def add_job(
+    core: Core, job: object, spec: JobSpec | None = None, *, notify: bool = True, using: Any = None
+) -> Steps[Job]:
+    """Add a job: `send_email.job(to=…)`, or an instance of a task class.
+
+    spec: how to schedule it; what it leaves out is decided by the task, then by the database
+    notify: False adds the job without waking idle workers, which then find it by polling; a job with a key wakes them
+        all the same, since Graphile's function does so
+    using: your own connection or session; the job is then part of your transaction
+    """
+    added = yield from _add_one(core.new_job(job, spec), notify=notify, using=using)
+    return added
+
+
+def add_raw_job(
+    core: Core,
+    identifier: str,
+    payload: object = None,
+    spec: JobSpec | None = None,
+    *,
+    notify: bool = True,
+    using: Any = None,
+) -> Steps[Job]:
+    """Add a job for a task that this program need not know. A payload of None is stored as `{}`, as in Node."""
+    job = core.raw_job(identifier, {} if payload is None else payload, spec)
+    added = yield from _add_one(job, notify=notify, using=using)
+    return added
+
+
+def add_jobs(
+    core: Core, jobs: Iterable[object | tuple[object, JobSpec]], *, notify: bool = True, using: Any = None
+) -> Steps[list[Job]]:
+    """Add many jobs at once: all of them or none.
+
+    Each item is what `add_job` takes, or a pair of that and a `JobSpec`. The result is in the order of the input. Of
+    jobs with the same key the last one wins, as if they had been added one after the other. If any job asks for
+    `PRESERVE_RUN_AT`, that holds for every job in the call; `UNSAFE_DEDUPE` is refused.
+    """
+    pairs = (item if isinstance(item, tuple) else (item, None) for item in jobs)
+    made = [core.new_job(job, spec) for job, spec in pairs]
+    added = yield from _add_many(made, notify=notify, using=using)
+    return added
+
+
+def add_raw_jobs(core: Core, jobs: Iterable[RawJobSpec], *, notify: bool = True, using: Any = None) -> Steps[list[Job]]:
+    """Add many jobs for tasks that this program need not know; see `add_jobs` for the rules."""
+    made = [core.raw_job(job.identifier, job.payload, job.spec) for job in jobs]
+    added = yield from _add_many(made, notify=notify, using=using)
+    return added
+
+
+def add_batch_job(
+    core: Core,
+    task: Task[..., Any] | str,
+    items: Iterable[object],
+    spec: JobSpec | None = None,
+    *,
+    notify: bool = True,
+    using: Any = None,
+) -> Steps[Job]:
+    """Add one job whose payload is the list of `items`.
+
+    With a key, items gather: while the job waits, adding again with the same key appends to its list.
+    """
+    listed = list(items)
+    if not listed:
+        raise InvalidJobError("batch job payload must contain at least one item; nothing was added")
+    job = core.raw_job(task, listed, spec) if isinstance(task, str) else core.new_job(task.batch_job(listed), spec)
+    added = yield from _add_one(job, notify=notify, using=using)
+    return added
+
+
+def _add_one(job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
+    key = job.spec.job_key
+    if key is None:
+        added = yield from insert_one(job, notify=notify, using=using)
+    elif job.spec.job_key_mode is JobKeyMode.UNSAFE_DEDUPE:
+        added = yield from dedupe(job, using=using)
+    else:
+        preserve = job.spec.job_key_mode is JobKeyMode.PRESERVE_RUN_AT
+        added = (yield from add_keyed({key: job}, preserve_run_at=preserve, using=using))[key]
+    return added
+
+
+def _add_many(jobs: Sequence[NewJob], *, notify: bool, using: Any) -> Steps[list[Job]]:
+    if any(job.spec.job_key_mode is JobKeyMode.UNSAFE_DEDUPE for job in jobs):
+        raise InvalidJobError(
+            "UNSAFE_DEDUPE job_key_mode is not supported when many jobs are added at once; nothing was added. "
+            "Add these jobs one by one with add_job, or use REPLACE or PRESERVE_RUN_AT."
+        )
+    preserve = any(job.spec.job_key_mode is JobKeyMode.PRESERVE_RUN_AT for job in jobs)
+    plain = slices([job for job in jobs if job.spec.job_key is None])
+    keyed = _one_per_key((job for job in jobs if job.spec.job_key is not None), preserve_run_at=preserve)
+    if len(plain) + len(keyed) > 1:
+        yield Transaction(using)
+
+    inserted: list[Job] = []
+    for some in plain:
+        inserted += yield from insert_many(some, notify=notify, using=using)
+    by_key: dict[str, Job] = {}
+    for some in slices([keyed[key] for key in sorted(keyed)]):
+        by_key |= yield from add_keyed(
+            {str(job.spec.job_key): job for job in some}, preserve_run_at=preserve, using=using
+        )
+
+    in_order = iter(inserted)
+    return [next(in_order) if job.spec.job_key is None else by_key[job.spec.job_key] for job in jobs]
+
+
+def _one_per_key(jobs: Iterable[NewJob], *, preserve_run_at: bool) -> dict[str, NewJob]:
+    """The job that would be left for each key if they were added one by one."""
+    left: dict[str, NewJob] = {}
+    for job in jobs:
+        key = str(job.spec.job_key)
+        earlier = left.get(key)
+        left[key] = job if earlier is None else _succeeded(earlier, job, preserve_run_at=preserve_run_at)
+    return left
+
+
+def _succeeded(earlier: NewJob, later: NewJob, *, preserve_run_at: bool) -> NewJob:
+    payload = later.payload_json
+    if earlier.payload_json.startswith("[") and payload.startswith("["):
+        items = (earlier.payload_json[1:-1], payload[1:-1])
+        payload = f"[{','.join(item for item in items if item)}]"
+    spec = replace(later.spec, run_at=earlier.spec.run_at) if preserve_run_at else later.spec
+    return NewJob(later.identifier, payload, spec)

@@ -1,0 +1,121 @@
+"""The client for async code."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from ferryman.client import adding, cleaning, managing, reading, schema
+from ferryman.client.base import BaseClient
+from ferryman.client.retrying import pause_before, should_try_again
+from ferryman.database.pools import open_async_pool
+from ferryman.database.sessions import AsyncSession
+from ferryman.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from types import TracebackType
+
+    from ferryman.client.core import Core
+    from ferryman.database.pools import AsyncPool
+    from ferryman.database.steps import Steps
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Awaited(Generic[P, R]):
+    """An operation as a method that is awaited."""
+
+    def __init__(self, operation: Callable[Concatenate[Core, P], Steps[R]]) -> None:
+        self._operation = operation
+        self.__wrapped__ = operation
+        self.__doc__ = operation.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type[Client]) -> Self: ...
+    @overload
+    def __get__(self, client: Client, owner: type[Client]) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    def __get__(self, client: Client | None, owner: type[Client]) -> Self | Callable[P, Coroutine[Any, Any, R]]:
+        if client is None:
+            return self
+
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return await client._perform(lambda: self._operation(client._core, *args, **kwargs))  # noqa: SLF001 - a method in all but name
+
+        return call
+
+
+class Client(BaseClient):
+    """Adds, changes and inspects jobs.
+
+        async with Client("postgresql://…") as client:
+            await client.add_raw_job("send_email", {"to": "a@b.c"})
+
+    Every method that touches jobs takes `using=`: a connection or session of yours (psycopg, asyncpg, SQLAlchemy);
+    what it does is then part of your transaction. A client that is only used that way need not be opened.
+    """
+
+    _pool: AsyncPool | None = None
+
+    add_job = _Awaited(adding.add_job)
+    add_raw_job = _Awaited(adding.add_raw_job)
+    add_jobs = _Awaited(adding.add_jobs)
+    add_raw_jobs = _Awaited(adding.add_raw_jobs)
+    add_batch_job = _Awaited(adding.add_batch_job)
+    remove_job = _Awaited(managing.remove_job)
+    complete_jobs = _Awaited(managing.complete_jobs)
+    permanently_fail_jobs = _Awaited(managing.permanently_fail_jobs)
+    reschedule_jobs = _Awaited(managing.reschedule_jobs)
+    force_unlock_workers = _Awaited(managing.force_unlock_workers)
+    get_job = _Awaited(reading.get_job)
+    list_jobs = _Awaited(reading.list_jobs)
+    counts = _Awaited(reading.counts)
+    cleanup = _Awaited(cleaning.cleanup)
+    migrate = _Awaited(schema.migrate)
+    schema_status = _Awaited(schema.schema_status)
+    upgrade_schema = _Awaited(schema.upgrade_schema)
+    uninstall_extensions = _Awaited(schema.uninstall_extensions)
+
+    async def open(self) -> Self:
+        """Connect; `async with` does it for you."""
+        if self._pool is None:
+            address = await asyncio.to_thread(self._find_address)
+            self._pool = await open_async_pool(address, size=self._max_connections)
+        return self
+
+    async def close(self) -> None:
+        """Close all connections, and let go of the private PostgreSQL if there is one."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+        self._leave_server()
+
+    async def __aenter__(self) -> Self:
+        try:
+            return await self.open()
+        except BaseException:
+            self._leave_server()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _perform(self, start: Callable[[], Steps[R]]) -> R:
+        attempt = 1
+        while True:
+            session = AsyncSession(self._own_pool, self._schema)
+            try:
+                return await session.run(start())
+            except DatabaseError as error:
+                if not should_try_again(error, attempt, has_borrowed=session.has_borrowed):
+                    raise
+            await asyncio.sleep(pause_before(attempt))
+            attempt += 1
+
+    def _own_pool(self) -> AsyncPool:
+        if self._pool is None:
+            raise self._not_open("async with")
+        return self._pool

@@ -1,0 +1,104 @@
+"""Clearing away what nobody needs any more, while producers and workers go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from ferryman.database.failures import sqlstate_of
+from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait
+from ferryman.errors import DatabaseError, InvalidJobError
+from ferryman.jobs import check_identifier
+from ferryman.queries import cleaning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ferryman.client.core import Core
+    from ferryman.database.steps import Row, Steps
+
+LOCK_ATTEMPTS = 40
+SECONDS_BETWEEN_ATTEMPTS = 0.25
+LOCK_NOT_AVAILABLE = "55P03"
+DEADLOCK_DETECTED = "40P01"
+
+
+class CleanupTask(Enum):
+    """One kind of clearing away."""
+
+    GC_TASK_IDENTIFIERS = "GC_TASK_IDENTIFIERS"
+    """Delete tasks that no job refers to, except those of this application and those named as kept.
+
+    A Node or Rust worker that is running keeps the number of a deleted task, and does not see jobs that are added
+    for it later, until it restarts: name its tasks as kept.
+    """
+    GC_JOB_QUEUES = "GC_JOB_QUEUES"
+    """Delete queues that are neither locked nor referred to by any job."""
+    DELETE_PERMAFAILED_JOBS = "DELETE_PERMAFAILED_JOBS"
+    """Delete jobs that have failed for good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What a clean-up deleted."""
+
+    task_identifiers: tuple[str, ...] = ()
+    queue_names: tuple[str, ...] = ()
+    failed_jobs: int = 0
+
+
+def cleanup(
+    core: Core,
+    tasks: Iterable[CleanupTask | str] = (CleanupTask.GC_JOB_QUEUES,),
+    *,
+    keep_task_identifiers: Iterable[str] = (),
+) -> Steps[Cleaned]:
+    """Clear away failed jobs, unused queues or unused tasks. By default only unused queues."""
+    chosen = _checked(tasks)
+    kept = {*core.tasks.identifiers, *keep_task_identifiers}
+    for identifier in kept:
+        check_identifier(identifier)
+
+    failed_jobs, queues, identifiers = 0, (), ()  # type: int, Sequence[Row], Sequence[Row]
+    if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen:
+        [(failed_jobs,)] = yield cleaning.delete_failed_jobs()
+    if CleanupTask.GC_TASK_IDENTIFIERS in chosen:
+        identifiers = yield from _under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(sorted(kept)))
+    if CleanupTask.GC_JOB_QUEUES in chosen:
+        queues = yield from _under_lock(cleaning.LOCK_QUEUES, cleaning.delete_unused_queues())
+    return Cleaned(
+        task_identifiers=tuple(row[0] for row in identifiers),
+        queue_names=tuple(row[0] for row in queues),
+        failed_jobs=failed_jobs,
+    )
+
+
+def _under_lock(lock: Script, delete: Call) -> Steps[Sequence[Row]]:
+    """Delete while no job can be on its way. Never waits long for the lock, because producers would wait behind us."""
+    for _ in range(LOCK_ATTEMPTS):
+        yield Transaction()
+        try:
+            yield lock
+            rows = yield delete
+        except DatabaseError as error:
+            if sqlstate_of(error) not in {LOCK_NOT_AVAILABLE, DEADLOCK_DETECTED}:
+                raise
+            yield Rollback()
+            yield Wait(SECONDS_BETWEEN_ATTEMPTS)
+        else:
+            return rows
+    raise DatabaseError(
+        f"the clean-up gave up after {LOCK_ATTEMPTS} attempts because some transaction that adds jobs stays open; what "
+        f"was cleaned before stays cleaned. Try again later, or look for long transactions in pg_stat_activity."
+    )
+
+
+def _checked(tasks: Iterable[CleanupTask | str]) -> set[CleanupTask]:
+    given: list[Any] = [tasks] if isinstance(tasks, str) else list(tasks)
+    try:
+        return {CleanupTask(task) for task in given}
+    except ValueError:
+        allowed = ", ".join(repr(task.value) for task in CleanupTask)
+        listed = ", ".join(repr(getattr(task, "value", task)) for task in given)
+        raise InvalidJobError(f"Invalid cleanup tasks; allowed values: {allowed}; you provided: {listed}") from None

@@ -1,0 +1,39 @@
+"""What every operation of a client needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ferryman.jobs import JobSpec, NewJob
+from ferryman.payloads import check_size, encode_payload
+
+if TYPE_CHECKING:
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.tasks import TaskRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The part of a client that has nothing to do with connections."""
+
+    schema: SchemaName
+    tasks: TaskRegistry
+    max_payload_bytes: int
+    use_local_time: bool
+
+    def new_job(self, job: object, spec: JobSpec | None) -> NewJob:
+        """`job` with its final spec: what `Task.job` made, or an instance of a task class."""
+        made = job if isinstance(job, NewJob) else self.tasks.job_of(job)
+        return self._finished(made, made.spec if spec is None else spec.over(made.spec))
+
+    def raw_job(self, identifier: str, payload: object, spec: JobSpec | None) -> NewJob:
+        """A job for any task identifier, with any JSON payload."""
+        return self._finished(NewJob(identifier, encode_payload(payload)), spec or JobSpec())
+
+    def _finished(self, job: NewJob, spec: JobSpec) -> NewJob:
+        check_size(job.identifier, job.payload_json, self.max_payload_bytes)
+        if self.use_local_time and spec.run_at is None:
+            spec = replace(spec, run_at=datetime.now(UTC))
+        return NewJob(job.identifier, job.payload_json, spec)

@@ -1,0 +1,159 @@
+"""How jobs get into the table: the quick way for jobs without keys, Graphile's functions for the others."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ferryman.errors import JobNotAddedError
+from ferryman.jobs import Job, JobState, NewJob
+from ferryman.queries import adding
+from ferryman.queries.rows import job_from_row
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from ferryman.database.steps import Steps
+    from ferryman.jobs import JobSpec
+
+JOBS_PER_STATEMENT = 5_000
+BYTES_PER_STATEMENT = 16 * 1024 * 1024
+ATTEMPTS = 20
+"""Each miss needs somebody else to be in our way at the same instant, so the second attempt nearly always does it."""
+
+_encoder = msgspec.json.Encoder()
+
+
+def slices(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
+    """Parts that are small enough for one statement each."""
+    parts: list[Sequence[NewJob]] = []
+    start, size = 0, 0
+    for place, job in enumerate(jobs):
+        size += len(job.payload_json)
+        if place - start == JOBS_PER_STATEMENT or (size > BYTES_PER_STATEMENT and place > start):
+            parts.append(jobs[start:place])
+            start, size = place, len(job.payload_json)
+    if start < len(jobs):
+        parts.append(jobs[start:])
+    return parts
+
+
+def insert_one(job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
+    """Add a job without a key."""
+    call = adding.insert_job(job, notify=notify, using=using)
+    for _ in range(ATTEMPTS):
+        rows = yield call
+        if rows:
+            job_id, now, *_ = rows[0]
+            return _as_added(job, job_id, now)
+    raise _not_added(job.identifier)
+
+
+def insert_many(jobs: Sequence[NewJob], *, notify: bool, using: Any) -> Steps[list[Job]]:
+    """Add jobs without keys, in order."""
+    kinds, kind_of = _kinds(jobs)
+    call = adding.insert_jobs(
+        kinds, f"[{','.join([job.payload_json for job in jobs])}]", kind_of, notify=notify, using=using
+    )
+    for _ in range(ATTEMPTS):
+        [(ids, now, *_)] = yield call
+        if ids is not None:
+            return [_as_added(job, job_id, now) for job, job_id in zip(jobs, ids, strict=True)]
+    raise _not_added(jobs[0].identifier)
+
+
+def add_keyed(jobs: Mapping[str, NewJob], *, preserve_run_at: bool, using: Any) -> Steps[dict[str, Job]]:
+    """Add jobs with keys, and go on until each key has its job.
+
+    The original body of `add_jobs` silently drops a job whose predecessor is claimed at that very moment.
+    """
+    added: dict[str, Job] = {}
+    for _ in range(ATTEMPTS):
+        missing = [jobs[key] for key in sorted(jobs.keys() - added.keys())]
+        if not missing:
+            return added
+        specs = _encoder.encode([_record(job) for job in missing]).decode()
+        rows = yield adding.add_keyed_jobs(specs, preserve_run_at=preserve_run_at, using=using)
+        added |= {str(job.key): job for job in map(job_from_row, rows)}
+    raise _not_added(next(iter(jobs.values())).identifier)
+
+
+def dedupe(job: NewJob, *, using: Any) -> Steps[Job]:
+    """Add a job, or find the one that has its key already."""
+    for _ in range(ATTEMPTS):
+        rows = yield adding.dedupe_job(job, using=using)
+        if rows:
+            return job_from_row(rows[0])
+    raise _not_added(job.identifier)
+
+
+def _kinds(jobs: Sequence[NewJob]) -> tuple[str, str | None]:
+    """What the jobs have in common, each combination once, and the number of each job's combination.
+
+    Most calls add jobs of one kind, and then only the payloads grow with the number of jobs.
+    """
+    numbers: dict[tuple[str, JobSpec], int] = {}
+    kind_of: list[int] = []
+    last: NewJob | None = None
+    for job in jobs:
+        if last is None or job.spec is not last.spec or job.identifier != last.identifier:
+            number = numbers.setdefault((job.identifier, job.spec), len(numbers))
+            last = job
+        kind_of.append(number)
+    kinds = [{"number": number, **_schedule(*kind)} for kind, number in numbers.items()]
+    literal = None if len(numbers) == 1 else "{" + ",".join(map(str, kind_of)) + "}"
+    return _encoder.encode(kinds).decode(), literal
+
+
+def _schedule(identifier: str, spec: JobSpec) -> dict[str, Any]:
+    return {
+        "identifier": identifier,
+        "queue_name": spec.queue_name,
+        "run_at": None if spec.run_at is None else spec.run_at.astimezone(UTC),
+        "max_attempts": spec.max_attempts,
+        "priority": spec.priority,
+        "flags": spec.flags,
+    }
+
+
+def _record(job: NewJob) -> dict[str, Any]:
+    return {
+        **_schedule(job.identifier, job.spec),
+        "payload": msgspec.Raw(job.payload_json.encode()),
+        "job_key": job.spec.job_key,
+    }
+
+
+def _as_added(job: NewJob, job_id: int, now: datetime) -> Job:
+    """The job as the database holds it: everything but the id and the time was known before."""
+    spec = job.spec
+    run_at = now if spec.run_at is None else spec.run_at
+    return Job(
+        job_id,
+        job.identifier,
+        job.payload_json,
+        spec.queue_name,
+        spec.priority or 0,
+        run_at,
+        0,
+        25 if spec.max_attempts is None else spec.max_attempts,
+        None,
+        now,
+        now,
+        None,
+        None,
+        None,
+        0,
+        tuple(sorted(spec.flags)) if spec.flags else (),
+        JobState.SCHEDULED if run_at > now else JobState.READY,
+    )
+
+
+def _not_added(identifier: str) -> JobNotAddedError:
+    return JobNotAddedError(
+        f"the job for {identifier!r} was not stored although it was tried {ATTEMPTS} times; other programs keep "
+        f"changing the same task, queue or key. Try again, and run `ferryman schema status` if it happens often."
+    )

@@ -1,0 +1,106 @@
+"""Changing jobs that are there already. None of these touches a job that a worker is running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ferryman.errors import InvalidJobError
+from ferryman.jobs import MAX_KEY_LENGTH, RescheduleJobOptions, check_storable, check_text
+from ferryman.queries import managing
+from ferryman.queries.rows import job_from_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ferryman.client.core import Core
+    from ferryman.database.steps import Row, Steps
+    from ferryman.jobs import Job
+
+BIGINT_MIN, BIGINT_MAX = -(2**63), 2**63 - 1
+
+
+def remove_job(_core: Core, job_key: str, *, using: Any = None) -> Steps[Job | None]:
+    """Remove the job that has this key, and return it; None when there is none.
+
+    A job that is running is left to finish, but loses its key and is not retried.
+    """
+    check_text("job_key", job_key, MAX_KEY_LENGTH)
+    rows = yield managing.remove_job(job_key, using=using)
+    return job_from_row(rows[0]) if rows else None
+
+
+def complete_jobs(_core: Core, job_ids: Iterable[int], *, using: Any = None) -> Steps[list[Job]]:
+    """Delete these jobs as if they had run. Running ones are skipped; the result lists what was deleted."""
+    ids = check_ids(job_ids)
+    if not ids:
+        return []
+    rows = yield managing.complete_jobs(ids, using=using)
+    return _in_order(ids, rows)
+
+
+def permanently_fail_jobs(
+    _core: Core, job_ids: Iterable[int], reason: str | None = None, *, using: Any = None
+) -> Steps[list[Job]]:
+    """Let these jobs fail for good, with `reason` as their error. Running ones are skipped."""
+    ids = check_ids(job_ids)
+    if reason is not None:
+        check_storable("reason", reason)
+    if not ids:
+        return []
+    rows = yield managing.permanently_fail_jobs(ids, reason, using=using)
+    return _in_order(ids, rows)
+
+
+def reschedule_jobs(
+    _core: Core, job_ids: Iterable[int], options: RescheduleJobOptions, *, using: Any = None
+) -> Steps[list[Job]]:
+    """Change when, how soon and how often these jobs will run. Running ones are skipped.
+
+    What `options` leaves out stays as it is. With `attempts=0` a failed job may run again.
+    """
+    ids = check_ids(job_ids)
+    if not ids:
+        return []
+    rows = yield managing.reschedule_jobs(ids, options, using=using)
+    if rows:
+        yield managing.wake_workers(len(rows), using=using)
+    return _in_order(ids, rows)
+
+
+def force_unlock_workers(_core: Core, worker_ids: Iterable[str], *, using: Any = None) -> Steps[None]:
+    """Take all locks away from workers that are certainly dead; their jobs may be claimed again at once.
+
+    A worker that is still alive would go on running its jobs beside the next owner.
+    """
+    ids = _checked_workers(worker_ids)
+    if not ids:
+        return
+    yield managing.force_unlock_workers(ids, using=using)
+    yield managing.wake_workers(len(ids), using=using)
+
+
+def check_ids(job_ids: Iterable[int]) -> list[int]:
+    """Refuse anything but ids that the database could have given out."""
+    ids = list(job_ids)
+    for job_id in ids:
+        if not isinstance(job_id, int) or isinstance(job_id, bool):
+            raise InvalidJobError(f"a job id must be a whole number, not {type(job_id).__name__}; nothing was changed")
+        if not BIGINT_MIN <= job_id <= BIGINT_MAX:
+            raise InvalidJobError(f"no job can have the id {job_id}; nothing was changed")
+    return ids
+
+
+def _checked_workers(worker_ids: Iterable[str]) -> list[str]:
+    if isinstance(worker_ids, str):
+        raise InvalidJobError(f"worker_ids must be a list of ids; got the single string {worker_ids!r}")
+    ids = list(worker_ids)
+    for worker_id in ids:
+        if not isinstance(worker_id, str):
+            raise InvalidJobError(f"a worker id must be a string, not {type(worker_id).__name__}")
+        check_storable("a worker id", worker_id)
+    return ids
+
+
+def _in_order(ids: Sequence[int], rows: Sequence[Row]) -> list[Job]:
+    found = {job.id: job for job in map(job_from_row, rows)}
+    return [found[job_id] for job_id in dict.fromkeys(ids) if job_id in found]

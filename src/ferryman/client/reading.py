@@ -1,0 +1,115 @@
+"""Looking at jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ferryman.client.managing import check_ids
+from ferryman.errors import InvalidJobError
+from ferryman.jobs import (
+    MAX_IDENTIFIER_LENGTH,
+    MAX_KEY_LENGTH,
+    MAX_QUEUE_NAME_LENGTH,
+    JobSpec,
+    JobState,
+    check_integer,
+    check_text,
+)
+from ferryman.queries import reading
+from ferryman.queries.rows import job_from_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ferryman.client.core import Core
+    from ferryman.database.steps import Steps
+    from ferryman.jobs import Job
+
+MAX_PAGE_SIZE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some jobs, in the order of their ids, and where the next page starts."""
+
+    jobs: list[Job]
+    next_after: int | None
+    """Give this as `after` for the next page; None when this is the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """How many jobs are in each state."""
+
+    ready: int = 0
+    scheduled: int = 0
+    running: int = 0
+    retrying: int = 0
+    failed: int = 0
+
+    @property
+    def total(self) -> int:
+        """All jobs in the table."""
+        return self.ready + self.scheduled + self.running + self.retrying + self.failed
+
+
+def get_job(_core: Core, job_id: int, *, using: Any = None) -> Steps[Job | None]:
+    """The job with this id, or None. Completed jobs are gone."""
+    check_ids([job_id])
+    rows = yield reading.get_job(job_id, using=using)
+    return job_from_row(rows[0]) if rows else None
+
+
+def list_jobs(
+    _core: Core,
+    *,
+    state: JobState | str | None = None,
+    task: str | None = None,
+    queue_name: str | None = None,
+    job_key: str | None = None,
+    flags: Iterable[str] | None = None,
+    limit: int = 100,
+    after: int | None = None,
+    using: Any = None,
+) -> Steps[JobPage]:
+    """Jobs that pass every filter given, oldest id first, a page at a time.
+
+    flags: only jobs that have all of these
+    limit: the size of a page, 1 to 10,000
+    after: only jobs with a greater id; take it from `next_after` of the page before
+    """
+    check_integer("limit", limit, 1, MAX_PAGE_SIZE)
+    for name, value, longest in (
+        ("task", task, MAX_IDENTIFIER_LENGTH),
+        ("queue_name", queue_name, MAX_QUEUE_NAME_LENGTH),
+        ("job_key", job_key, MAX_KEY_LENGTH),
+    ):
+        if value is not None:
+            check_text(name, value, longest)
+    rows = yield reading.list_jobs(
+        state=None if state is None else _state(state),
+        task=task,
+        queue_name=queue_name,
+        job_key=job_key,
+        flags=None if flags is None else tuple(JobSpec(flags=flags).flags or ()),
+        after=check_ids([0 if after is None else after])[0],
+        page_size=limit + 1,
+        using=using,
+    )
+    jobs = [job_from_row(row) for row in rows[:limit]]
+    return JobPage(jobs, jobs[-1].id if len(rows) > limit else None)
+
+
+def counts(_core: Core, *, using: Any = None) -> Steps[JobCounts]:
+    """How many jobs are in each state."""
+    rows = yield reading.count_jobs(using=using)
+    return JobCounts(**dict(rows))
+
+
+def _state(value: JobState | str) -> JobState:
+    try:
+        return JobState(value)
+    except ValueError:
+        allowed = ", ".join(repr(state.value) for state in JobState)
+        raise InvalidJobError(f"state must be one of {allowed}; got {value!r}") from None

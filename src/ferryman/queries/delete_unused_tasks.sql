@@ -1,0 +1,6 @@
+-- Runs under lock_tasks.sql.
+delete from :schema._private_tasks as task
+where
+    task.identifier <> all (cast(:kept as text[]))
+    and not exists (select from :schema._private_jobs as job where job.task_id = task.id)
+returning task.identifier;
