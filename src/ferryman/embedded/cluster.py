@@ -21,9 +21,15 @@ UNFINISHED = "init-"
 BUILTIN_LOCALE_MAJOR = 17
 
 
-def create_cluster(layout: Layout, binaries: ServerBinaries, account: Account, starting: FileLock) -> None:
-    """Make the data folder and the password. The caller holds `starting`."""
-    clear_unfinished(layout)
+def ensure_cluster(layout: Layout, binaries: ServerBinaries, account: Account, starting: FileLock) -> None:
+    """Make the data folder and the password unless they exist. The caller holds `starting`."""
+    _clear_unfinished(layout)
+    if not layout.data.exists():
+        _create_cluster(layout, binaries, account, starting)
+    _check_cluster(layout)
+
+
+def _create_cluster(layout: Layout, binaries: ServerBinaries, account: Account, starting: FileLock) -> None:
     password = secrets.token_hex(24)
     _write_secret(layout.password, password)
     unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=layout.folder))
@@ -36,19 +42,17 @@ def create_cluster(layout: Layout, binaries: ServerBinaries, account: Account, s
         unfinished.rename(layout.data)
         _sync(layout.folder)
     finally:
-        clear_unfinished(layout)
+        _clear_unfinished(layout)
 
 
-def check_cluster(layout: Layout) -> None:
-    """Refuse data that this package did not make, or that has lost its password."""
+def _check_cluster(layout: Layout) -> None:
     if layout.major is None:
         raise EmbeddedServerError(f"{layout.data} is no PostgreSQL data folder; choose another folder")
     if not layout.password.exists():
         raise EmbeddedServerError(f"{layout.data} has no password beside it: it was not made by the embedded server")
 
 
-def clear_unfinished(layout: Layout) -> None:
-    """Remove what a killed initdb left behind."""
+def _clear_unfinished(layout: Layout) -> None:
     for leftover in layout.folder.glob(f"{UNFINISHED}*"):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)

@@ -5,11 +5,13 @@ import stat
 from pathlib import Path
 
 from ferryman.embedded.account import ROOT, Account
+from ferryman.embedded.layout import Layout
 from ferryman.embedded.reach import check_reach
 from ferryman.errors import EmbeddedServerError
 
 SCHEME = "embedded:"
 PASSABLE = 0o011
+HARMLESS = {"lost+found", ".DS_Store", ".gitignore", ".gitkeep"}
 OF_ROOT = Path("/var/lib/ferryman")
 OF_THE_HOMELESS = Path("/var/tmp")  # noqa: S108 - ownership is checked before use
 
@@ -55,6 +57,16 @@ def prepare_folder(folder: Path, account: Account) -> None:
     if account.is_borrowed:
         _let_pass(folder)
     check_reach(folder, account)
+
+
+def check_vacancy(layout: Layout) -> None:
+    """Refuse a folder with other things in it: ours are made and removed by name."""
+    others = sorted({path.name for path in layout.folder.iterdir()} - HARMLESS)
+    # Asked last: the leases are made first, so that what another process just made is known to be ours.
+    if others and not layout.leases.exists():
+        raise EmbeddedServerError(
+            f"{layout.folder} is in use for other things ({', '.join(others[:3])}); choose an empty folder"
+        )
 
 
 def _make(folder: Path, account: Account) -> None:

@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import Self
 
 from ferryman.embedded.account import Account, account_for
+from ferryman.embedded.address import Address
 from ferryman.embedded.binaries import ServerBinaries, find_binaries, fitting
-from ferryman.embedded.cluster import check_cluster, create_cluster
+from ferryman.embedded.cluster import ensure_cluster
 from ferryman.embedded.deadline import Deadline
-from ferryman.embedded.folders import folder_of_dsn, prepare_folder
+from ferryman.embedded.folders import check_vacancy, folder_of_dsn, prepare_folder
 from ferryman.embedded.launch import launch_watchdog
 from ferryman.embedded.layout import Layout
 from ferryman.embedded.locks import FileLock, locked, try_lock, wait_for_lock
@@ -50,7 +51,7 @@ class EmbeddedPostgres:
         self._linger = linger
         self._settings = check_settings(settings or {})
         self._lease: FileLock | None = None
-        self._postmaster: Postmaster | None = None
+        self._address: Address | None = None
 
     @classmethod
     def from_dsn(
@@ -72,13 +73,12 @@ class EmbeddedPostgres:
     @property
     def dsn(self) -> str:
         """The connection string for this machine's processes: a Unix socket. It carries the password."""
-        server = self._started()
-        return f"postgresql://postgres:{self._password()}@/postgres?host={server.socket_folder}&port={server.port}"
+        return self._started_address().dsn
 
     @property
     def tcp_dsn(self) -> str:
         """The same server on 127.0.0.1, for programs that want TCP. It carries the password."""
-        return f"postgresql://postgres:{self._password()}@127.0.0.1:{self._started().port}/postgres"
+        return self._started_address().tcp_dsn
 
     def start(self) -> Self:
         """Make, start or join the server; return when it takes connections. Twice is once."""
@@ -101,7 +101,7 @@ class EmbeddedPostgres:
             self._replace_killed_watchdog()
         finally:
             self._lease.close()
-            self._lease = self._postmaster = None
+            self._lease = self._address = None
 
     def __enter__(self) -> Self:
         return self.start()
@@ -115,21 +115,20 @@ class EmbeddedPostgres:
         state = "started" if self._lease else "not started"
         return f"<EmbeddedPostgres in {self.folder}, {state}>"
 
-    def _started(self) -> Postmaster:
-        if self._postmaster is None:
+    def _started_address(self) -> Address:
+        if self._address is None:
             raise EmbeddedServerError(f"the server in {self.folder} is not started: use `with`, or call start()")
-        return self._postmaster
-
-    def _password(self) -> str:
-        return self._layout.password.read_text()
+        return self._address
 
     def _join(self, deadline: Deadline) -> None:
         account = account_for(self._layout.data)
         prepare_folder(self.folder, account)
+        check_vacancy(self._layout)
         lease = wait_for_lock(self._layout.leases, deadline, shared=True)  # waits while a server is being stopped
         try:
             with locked(self._layout.starting, deadline) as starting:
-                self._postmaster = self._running_server(account, starting, deadline)
+                server = self._running_server(account, starting, deadline)
+                self._address = Address(server.socket_folder, server.port, self._layout.password.read_text())
         except BaseException:
             lease.close()
             raise
@@ -147,9 +146,7 @@ class EmbeddedPostgres:
     def _start_watchdog(self, watch: FileLock, account: Account, starting: FileLock, deadline: Deadline) -> None:
         try:
             binaries = within_reach(self._fitting_binaries(), account, deadline)
-            if not self._layout.data.exists():
-                create_cluster(self._layout, binaries, account, starting)
-            check_cluster(self._layout)
+            ensure_cluster(self._layout, binaries, account, starting)
             launch_watchdog(self._orders(binaries, watch), deadline)
         finally:
             watch.close()

@@ -1,0 +1,97 @@
+"""The processes around one embedded server, found from the outside."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from .waiting import eventually
+
+USER = Path(__file__).with_name("user.py")
+
+
+class User:
+    """A process that uses the server of a folder until it is told to leave, or killed."""
+
+    def __init__(self, folder: Path, *, linger: float = 0.2, python: str = sys.executable, **options: object) -> None:
+        command = [python, str(USER), str(folder), str(linger)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, text=True, **options
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def joined(self) -> str:
+        """Wait until it has the server; give back its connection string."""
+        dsn = self.process.stdout.readline().strip()
+        assert dsn.startswith("postgresql://"), f"the user failed with {self.process.wait()}"
+        return dsn
+
+    def leave(self) -> None:
+        self.process.communicate()
+        assert self.process.returncode == 0
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def kill_with_children(self) -> None:
+        os.killpg(self.pid, signal.SIGKILL)
+        self.process.communicate()
+
+
+def command_lines() -> Iterator[tuple[int, str]]:
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            yield int(entry.name), (entry / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+
+
+def watchdogs(folder: Path) -> list[int]:
+    return [pid for pid, line in command_lines() if "detached.py" in line and f'"{folder}"' in line]
+
+
+def postmaster(folder: Path) -> int | None:
+    return next((pid for pid, line in command_lines() if f"/postgres -D {folder}/data " in line), None)
+
+
+def processes(folder: Path) -> list[int]:
+    """Everything that works in the data folder, and the watchdogs."""
+    return watchdogs(folder) + [pid for pid in _pids() if _workplace(pid).startswith(str(folder / "data"))]
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+
+
+def _workplace(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return ""
+
+
+def is_running(pid: int) -> bool:
+    """It exists, and is not just waiting to be buried by its parent."""
+    return bool(_workplace(pid))
+
+
+def is_quiet(folder: Path) -> bool:
+    """No process of the server or its watchdog is left."""
+    return not processes(folder)
+
+
+def end_all(folder: Path) -> None:
+    """Leave nothing behind, whatever the test did."""
+    for pid in watchdogs(folder):
+        os.kill(pid, signal.SIGTERM)
+    try:
+        eventually(lambda: is_quiet(folder), within=5)
+    except AssertionError:
+        for pid in processes(folder):
+            os.kill(pid, signal.SIGKILL)

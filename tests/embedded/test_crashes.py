@@ -1,0 +1,229 @@
+"""SIGKILL of everybody, at every moment."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ferryman.embedded import EmbeddedPostgres
+from ferryman.embedded.account import account_for
+
+from .processes import is_quiet, is_running, postmaster, processes, watchdogs
+from .waiting import eventually
+
+
+def write_rows(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("create table kept as select generate_series(1, 1000)")
+
+
+def kept_rows(dsn: str) -> int | None:
+    """The rows can be read, as soon as the server is back."""
+    try:
+        with psycopg.connect(dsn, connect_timeout=5) as connection:
+            return connection.execute("select count(*) from kept").fetchone()[0]
+    except psycopg.OperationalError:
+        return None
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not is_running(pid))
+
+
+def test_the_server_stops_after_its_only_user_was_killed(join, folder):
+    user = join()
+    user.joined()
+
+    user.kill()
+
+    eventually(lambda: is_quiet(folder))
+    assert "database system is shut down" in (folder / "server.log").read_text()
+
+
+def test_a_killed_user_does_not_take_the_server_from_the_others(server, join, folder):
+    running = postmaster(folder)
+    user = join()
+    user.joined()
+
+    user.kill()
+
+    with psycopg.connect(server.dsn) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+    assert postmaster(folder) == running
+
+
+def test_a_killed_server_comes_back_at_the_same_address_with_its_rows(server, folder):
+    write_rows(server.dsn)
+
+    kill(postmaster(folder))
+
+    assert eventually(lambda: kept_rows(server.dsn)) == 1000
+    assert kept_rows(server.tcp_dsn) == 1000
+
+
+def test_a_server_that_is_killed_again_and_again_comes_back_each_time(server, folder):
+    write_rows(server.dsn)
+    for _ in range(5):
+        kill(postmaster(folder))
+        assert eventually(lambda: kept_rows(server.dsn)) == 1000
+
+
+def test_a_server_whose_watchdog_was_killed_is_adopted_by_the_next_user(server, join, folder):
+    [watchdog] = watchdogs(folder)
+    running = postmaster(folder)
+    kill(watchdog)
+    eventually(lambda: not watchdogs(folder))
+
+    join().joined()
+
+    assert postmaster(folder) == running
+    assert len(watchdogs(folder)) == 1
+
+
+def test_an_adopted_server_is_restarted_and_stopped_like_any_other(server, join, folder):
+    write_rows(server.dsn)
+    kill(*watchdogs(folder))
+    user = join(linger=0)
+    user.joined()
+
+    kill(postmaster(folder))
+    assert eventually(lambda: kept_rows(server.dsn)) == 1000
+
+    user.leave()
+    server.close()
+    eventually(lambda: is_quiet(folder))
+
+
+def test_an_adopted_server_stops_after_its_last_user(server, join, folder):
+    kill(*watchdogs(folder))
+    user = join(linger=0)
+    user.joined()
+
+    user.leave()
+    server.close()
+
+    eventually(lambda: is_quiet(folder))
+    assert "database system is shut down" in (folder / "server.log").read_text()
+
+
+def test_a_user_that_leaves_replaces_the_killed_watchdog_so_that_the_server_stops(server, folder):
+    kill(*watchdogs(folder))
+
+    server.close()
+
+    eventually(lambda: is_quiet(folder))
+
+
+def test_rows_survive_the_death_of_everybody(join, folder):
+    user = join()
+    write_rows(user.joined())
+
+    user.kill()
+    for pid in (*watchdogs(folder), postmaster(folder)):
+        kill(pid)
+
+    with EmbeddedPostgres(folder, linger=timedelta(0)) as server:
+        assert kept_rows(server.dsn) == 1000
+
+
+def test_a_new_server_waits_for_the_backends_of_a_killed_one(server, folder):
+    """A busy backend does not notice that its server died, and still writes to the data."""
+    write_rows(server.dsn)
+    busy = psycopg.connect(server.dsn)
+    backend = busy.info.backend_pid
+    os.kill(backend, signal.SIGSTOP)
+
+    kill(postmaster(folder))
+    [watchdog] = watchdogs(folder)
+    eventually(lambda: postmaster(folder) is None)
+    assert backend in processes(folder)
+    assert kept_rows(server.dsn) is None
+
+    os.kill(backend, signal.SIGCONT)
+    assert eventually(lambda: kept_rows(server.dsn)) == 1000
+    assert watchdogs(folder) == [watchdog]
+    busy.close()
+
+
+def test_a_process_that_was_given_the_pid_of_a_killed_server_is_no_obstacle(join, folder):
+    user = join()
+    write_rows(user.joined())
+    user.kill()
+    for pid in (*watchdogs(folder), postmaster(folder)):
+        kill(pid)
+    eventually(lambda: is_quiet(folder))
+
+    account = account_for(folder / "data")
+    with subprocess.Popen(["sleep", "60"], user=account.user, group=account.group) as stranger:
+        name_in_pid_files(folder, stranger.pid)
+        with EmbeddedPostgres(folder, linger=timedelta(0)) as server:
+            assert kept_rows(server.dsn) == 1000
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def name_in_pid_files(folder: Path, pid: int) -> None:
+    pid_file = folder / "data" / "postmaster.pid"
+    lines = pid_file.read_text().splitlines(keepends=True)
+    socket_lock = Path(lines[4].strip()) / f".s.PGSQL.{lines[3].strip()}.lock"
+    for path in (pid_file, socket_lock):
+        path.write_text("".join([f"{pid}\n", *path.read_text().splitlines(keepends=True)[1:]]))
+
+
+def test_a_server_whose_folder_was_removed_ends(server, folder):
+    shutil.rmtree(folder)
+
+    eventually(lambda: is_quiet(folder))
+
+
+def test_an_adopted_server_whose_folder_was_removed_ends(server, join, folder):
+    kill(*watchdogs(folder))
+    join().joined()
+
+    shutil.rmtree(folder)
+
+    eventually(lambda: is_quiet(folder))
+
+
+def init_folder(folder: Path) -> Path | None:
+    return next((path for path in folder.glob("init-*") if path.is_dir()), None)
+
+
+MOMENTS: dict[str, Callable[[Path], object]] = {
+    "initdb began": init_folder,
+    "the version was written": lambda folder: list(folder.glob("init-*/PG_VERSION")),
+    "the template was made": lambda folder: list(folder.glob("init-*/base/1/*")),
+    "the data was put in place": lambda folder: (folder / "data").exists(),
+    "the server began": lambda folder: (folder / "data" / "postmaster.pid").exists(),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_first_start_that_is_killed_can_be_started_again(join, folder, moment):
+    user = join()
+    eventually(lambda: MOMENTS[moment](folder), every=0.001)
+
+    user.kill_with_children()
+
+    with EmbeddedPostgres(folder, linger=timedelta(0), settings={"fsync": "off"}) as server:
+        write_rows(server.dsn)
+    assert not list(folder.glob("init-*"))
+
+
+def test_a_newcomer_waits_for_the_initdb_of_a_killed_user(join, folder):
+    """It would otherwise clear away what that initdb still writes."""
+    user = join()
+    eventually(lambda: list(folder.glob("init-*/PG_VERSION")))
+
+    user.kill()
+
+    with EmbeddedPostgres(folder, linger=timedelta(0), settings={"fsync": "off"}) as server:
+        write_rows(server.dsn)
+    assert not list(folder.glob("init-*"))
