@@ -1,0 +1,24 @@
+"""The SQL that installs, adopts and upgrades: Graphile Worker's objects, and our own beside them.
+
+Each function returns steps for a session to carry out, so that blocking and async clients share them.
+"""
+
+from ferryman.schema.extensions import LATEST_EXTENSION
+from ferryman.schema.migrating import Migration, Outcome, migrate
+from ferryman.schema.status import Layout, SchemaStatus, inspect
+from ferryman.schema.uninstalling import Uninstallation, uninstall_extensions
+from ferryman.schema.upgrading import Upgrade, upgrade
+
+__all__ = [
+    "LATEST_EXTENSION",
+    "Layout",
+    "Migration",
+    "Outcome",
+    "SchemaStatus",
+    "Uninstallation",
+    "Upgrade",
+    "inspect",
+    "migrate",
+    "uninstall_extensions",
+    "upgrade",
+]

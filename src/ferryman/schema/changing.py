@@ -1,0 +1,73 @@
+"""One change of a schema at a time, among ourselves and beside the migrators of Node and Rust."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, TypeVar
+
+from ferryman.database.failures import message_of, sqlstate_of
+from ferryman.database.steps import Call, Rollback, Transaction, Wait
+from ferryman.errors import DatabaseError, SchemaError
+from ferryman.schema.contract import schema_statement
+from ferryman.schema.facts import Facts, read_facts
+from ferryman.schema.refusals import MigrationUnderWayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Steps
+
+R = TypeVar("R")
+
+PATIENCE_SECONDS = 30.0
+"""Longer than any install takes; shorter than a deployment waits."""
+
+_LOCK = schema_statement("lock")
+_COLLISIONS = {
+    "23505",  # a ledger row, or a row of the catalogue, that another migrator wrote first
+    "42P06",  # schema exists
+    "42P07",  # table, index or sequence exists
+    "42710",  # type or constraint exists
+    "42723",  # function exists
+    "40001",  # serialisation failure
+    "40P01",  # deadlock
+    "XX000",  # "tuple concurrently updated": two replace the same function
+}
+_FORBIDDEN = "42501"
+
+
+def change(schema: SchemaName, apply: Callable[[Facts], Steps[R]]) -> Steps[R]:
+    """Run `apply` in one transaction, alone, on facts that stay true. Collisions with other migrators are retried."""
+    waited = 0.0
+    while True:
+        try:
+            return (yield from _attempt(schema, apply))
+        except (DatabaseError, MigrationUnderWayError) as error:
+            if waited >= PATIENCE_SECONDS or not _may_pass(error):
+                raise _told(error, schema) from error.__cause__
+        yield Rollback()
+        # Random, so that two that collided do not collide again.
+        pause = random.uniform(0.05, 0.25)  # noqa: S311 - not a secret
+        yield Wait(pause)
+        waited += pause
+
+
+def _attempt(schema: SchemaName, apply: Callable[[Facts], Steps[R]]) -> Steps[R]:
+    yield Transaction()
+    yield Call(_LOCK, {"name": schema.name})
+    facts = yield from read_facts(schema)
+    return (yield from apply(facts))
+
+
+def _may_pass(error: Exception) -> bool:
+    return isinstance(error, MigrationUnderWayError) or sqlstate_of(error) in _COLLISIONS
+
+
+def _told(error: Exception, schema: SchemaName) -> Exception:
+    if sqlstate_of(error) != _FORBIDDEN:
+        return error
+    return SchemaError(
+        f"this role may not change the schema {schema} ({message_of(error)}). Nothing was changed. Run "
+        f"`ferryman migrate` once as the owner of the schema; afterwards workers need no such right."
+    )

@@ -1,0 +1,97 @@
+"""What Ferryman adds beside Graphile's objects: numbered, recorded in a ledger of our own, and removable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ferryman.database.statements import Statement, load_statement
+from ferryman.database.steps import Call, Script
+from ferryman.schema.contract import schema_statement
+from ferryman.schema.facts import EXTENSION_LEDGER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferryman.database.steps import Steps
+    from ferryman.schema.facts import Facts
+
+_READ_NAMES = schema_statement("read_names")
+_RECORD = schema_statement("record_extension")
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """A set of objects that come together. Each part has a file that makes it and one, `drop_…`, that drops it."""
+
+    id: int
+    name: str
+    parts: tuple[str, ...]
+    is_shared: bool = False
+    """Whether others know these names too: then only absent parts are made, and only those that we made are dropped."""
+
+
+EXTENSIONS = (
+    Extension(
+        1,
+        "worker recovery",
+        (
+            "_private_workers",
+            "worker_heartbeat",
+            "worker_deregister",
+            "list_stale_workers",
+            "list_orphan_locked_workers",
+            "recover_dead_worker_jobs",
+            "delete_stale_workers",
+        ),
+        is_shared=True,
+    ),
+)
+LATEST_EXTENSION = EXTENSIONS[-1].id
+
+
+def missing_extensions(facts: Facts) -> list[Extension]:
+    """Those that this version has and the schema has not."""
+    present = {extension.id for extension in facts.extensions}
+    return [extension for extension in EXTENSIONS if extension.id not in present]
+
+
+def install_extensions(facts: Facts) -> Steps[None]:
+    """Make what is missing, in order, inside the transaction that is open."""
+    if EXTENSION_LEDGER not in facts.relations:
+        yield Script(_extension_statement("ledger"))
+    for extension in missing_extensions(facts):
+        yield from _install(facts, extension)
+
+
+def drop_extensions(facts: Facts, *, keep_shared: bool) -> Steps[tuple[str, ...]]:
+    """Drop what our extensions made, newest first, and the ledger; says which objects are gone."""
+    known = {extension.id: extension for extension in EXTENSIONS}
+    dropped: list[str] = []
+    for applied in reversed(facts.extensions):
+        if keep_shared and known[applied.id].is_shared:
+            continue
+        for part in reversed(applied.made):
+            yield Script(_extension_statement(f"drop_{part}"))
+            dropped.append(part)
+    yield Script(_extension_statement("drop_ledger"))
+    return (*dropped, EXTENSION_LEDGER)
+
+
+def _install(facts: Facts, extension: Extension) -> Steps[None]:
+    parts: Sequence[str] = extension.parts
+    if extension.is_shared:
+        parts = yield from _absent(facts, parts)
+    for part in parts:
+        yield Script(_extension_statement(part))
+    yield Call(_RECORD, {"id": extension.id, "extension": extension.name, "made": list(parts)})
+
+
+def _absent(facts: Facts, names: Sequence[str]) -> Steps[Sequence[str]]:
+    rows = yield Call(_READ_NAMES, {"name": facts.schema.name, "names": list(names)})
+    taken = {name for (name,) in rows}
+    return [name for name in names if name not in taken]
+
+
+def _extension_statement(name: str) -> Statement:
+    return load_statement("ferryman.schema.sql.extensions", name)

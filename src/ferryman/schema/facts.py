@@ -1,0 +1,122 @@
+"""What a database says about a schema, before anybody judges it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ferryman.database.steps import Call
+from ferryman.schema.contract import FUNCTIONS, RELATIONS, schema_statement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Steps
+
+LEDGER = "migrations"
+EXTENSION_LEDGER = "_ferryman_migrations"
+RUST_WORKERS = "_private_workers"
+RUST_RETIREMENTS = "_private_job_retirements"
+"""Newer versions of the Rust system add this table in revision 22."""
+
+_READ_STATE = schema_statement("read_state")
+_READ_MIGRATIONS = schema_statement("read_migrations")
+_READ_EXTENSIONS = schema_statement("read_extensions")
+_NAMES = [*RELATIONS, LEDGER, EXTENSION_LEDGER, RUST_WORKERS, RUST_RETIREMENTS]
+_LEDGER_COLUMNS = {"id", "ts"}
+"""Those of the oldest ledgers; `breaking` came later."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedMigration:
+    """One row of Graphile's ledger."""
+
+    id: int
+    is_breaking: bool | None
+    """None in ledgers of the oldest versions, which did not record it."""
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedExtension:
+    """One row of our own ledger."""
+
+    id: int
+    name: str
+    made: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A schema as the catalogue and the two ledgers describe it."""
+
+    schema: SchemaName
+    server_version: int
+    exists: bool
+    relations: frozenset[str]
+    """Those that matter to us, out of all that the schema has."""
+    functions: frozenset[str]
+    ledger_columns: frozenset[str]
+    bodies: int
+    migrations: tuple[AppliedMigration, ...] = ()
+    extensions: tuple[AppliedExtension, ...] = ()
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether there is a table of migrations, whoever made it."""
+        return LEDGER in self.relations
+
+    @property
+    def revision(self) -> int | None:
+        """The newest revision of Graphile's schema."""
+        return max((migration.id for migration in self.migrations), default=None)
+
+    @property
+    def highest_breaking(self) -> int | None:
+        """The newest revision that older workers cannot live with."""
+        return max((migration.id for migration in self.migrations if migration.is_breaking), default=None)
+
+    @property
+    def extension_revision(self) -> int | None:
+        """The newest extension of ours."""
+        return max((extension.id for extension in self.extensions), default=None)
+
+    @property
+    def made(self) -> frozenset[str]:
+        """Every object that our extensions created here."""
+        return frozenset(part for extension in self.extensions for part in extension.made)
+
+
+def read_facts(schema: SchemaName) -> Steps[Facts]:
+    """Look, without locking or writing anything."""
+    ((server, exists, relations, functions, columns, bodies),) = yield Call(
+        _READ_STATE, {"name": schema.name, "relations": _NAMES, "functions": list(FUNCTIONS)}
+    )
+    migrations = yield from _read_migrations(is_readable=set(columns) >= _LEDGER_COLUMNS)
+    extensions = yield from _read_extensions(is_readable=EXTENSION_LEDGER in relations)
+    return Facts(
+        schema=schema,
+        server_version=server,
+        exists=exists,
+        relations=frozenset(relations),
+        functions=frozenset(functions),
+        ledger_columns=frozenset(columns),
+        bodies=bodies,
+        migrations=tuple(migrations),
+        extensions=tuple(extensions),
+    )
+
+
+def _read_migrations(*, is_readable: bool) -> Steps[Iterable[AppliedMigration]]:
+    if not is_readable:
+        return ()
+    rows = yield Call(_READ_MIGRATIONS)
+    return [AppliedMigration(*row) for row in rows]
+
+
+def _read_extensions(*, is_readable: bool) -> Steps[Iterable[AppliedExtension]]:
+    if not is_readable:
+        return ()
+    rows = yield Call(_READ_EXTENSIONS)
+    return [AppliedExtension(number, name, tuple(made)) for number, name, made in rows]

@@ -1,0 +1,91 @@
+"""Install the schema, or adopt the one that is there."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ferryman.errors import SchemaMissingError
+from ferryman.schema.changing import change
+from ferryman.schema.contract import REVISION
+from ferryman.schema.extensions import LATEST_EXTENSION, install_extensions, missing_extensions
+from ferryman.schema.facts import Facts, read_facts
+from ferryman.schema.installing import install_contract
+from ferryman.schema.status import problem_of, warnings_of
+
+if TYPE_CHECKING:
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Steps
+
+log = logging.getLogger("ferryman.schema")
+
+
+class Outcome(Enum):
+    """What `migrate` did."""
+
+    INSTALLED = "installed"
+    """Everything was made: Graphile's objects and ours."""
+    ADOPTED = "adopted"
+    """Graphile's objects were there and were not touched; what was missing of ours was put beside them."""
+    NOTHING = "nothing"
+    """All was there; nothing was locked or written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """What `migrate` did, and to what."""
+
+    outcome: Outcome
+    revision: int
+    """Of Graphile's schema, afterwards."""
+    extensions_before: int
+    """The newest extension of ours before; 0 when there was none."""
+    extensions_after: int
+    warnings: tuple[str, ...] = ()
+
+
+def migrate(schema: SchemaName) -> Steps[Migration]:
+    """Install the schema, or adopt one of Node's or Rust's, and add what is missing of our own.
+
+    Safe to call from many processes at once, and beside a migrator of Node's. When all is there, it only reads.
+    """
+    facts = yield from read_facts(schema)
+    if _is_complete(facts):
+        done = _result(Outcome.NOTHING, facts)
+    else:
+        done = yield from change(schema, _apply)
+    for warning in done.warnings:
+        log.warning("%s", warning)
+    return done
+
+
+def _apply(facts: Facts) -> Steps[Migration]:
+    if _is_complete(facts):
+        return _result(Outcome.NOTHING, facts)
+    match problem_of(facts):
+        case None:
+            outcome = Outcome.ADOPTED
+        case SchemaMissingError():
+            outcome = Outcome.INSTALLED
+            yield from install_contract(facts)
+        case problem:
+            raise problem
+    yield from install_extensions(facts)
+    return _result(outcome, facts)
+
+
+def _is_complete(facts: Facts) -> bool:
+    return problem_of(facts) is None and not missing_extensions(facts)
+
+
+def _result(outcome: Outcome, facts: Facts) -> Migration:
+    before = facts.extension_revision or 0
+    return Migration(
+        outcome=outcome,
+        revision=facts.revision or REVISION,
+        extensions_before=before,
+        extensions_after=max(before, LATEST_EXTENSION),
+        warnings=warnings_of(facts),
+    )

@@ -1,0 +1,1 @@
+"""The statements that read and change the state of a schema."""

@@ -1,0 +1,1 @@
+"""The objects of Graphile Worker's schema revision 20, by SQL of our own."""

@@ -1,0 +1,103 @@
+-- add_job: store one job and give its row back; never an empty row.
+--
+-- A job without a key, and unsafe_dedupe, are one statement here. Everything else about keys is add_jobs' business.
+--
+-- Locks: the tables of tasks and queues as any writer does, even when nothing new is written there, so that a clean-up
+-- can hold producers off with a table lock; with unsafe_dedupe, the row that has the key.
+--
+-- The label of the block says whose body this is, and which edition.
+create or replace function :schema.add_job(
+    identifier text,
+    payload json default null,
+    queue_name text default null,
+    run_at timestamptz default null,
+    max_attempts integer default null,
+    job_key text default null,
+    priority integer default null,
+    flags text[] default null,
+    job_key_mode text default 'replace'
+) returns :schema._private_jobs
+language plpgsql
+as $add_job$
+#variable_conflict use_column
+<<ferryman_1>>
+declare
+    stored :schema._private_jobs;
+begin
+    if add_job.job_key is not null and add_job.job_key_mode is distinct from 'unsafe_dedupe' then
+        if add_job.job_key_mode not in ('replace', 'preserve_run_at') then
+            raise exception using
+                errcode = 'GWBKM',
+                message = 'Invalid job_key_mode value, expected ''replace'', ''preserve_run_at'' or ''unsafe_dedupe''.';
+        end if;
+        select * into stored
+        from :schema.add_jobs(
+            array[cast(row(
+                add_job.identifier,
+                add_job.payload,
+                add_job.queue_name,
+                add_job.run_at,
+                cast(add_job.max_attempts as smallint),
+                add_job.job_key,
+                cast(add_job.priority as smallint),
+                add_job.flags
+            ) as :schema.job_spec)],
+            add_job.job_key_mode = 'preserve_run_at'
+        );
+        return stored;
+    end if;
+
+    -- Another transaction may be introducing the same task or queue: waiting for it leaves us without its id, which
+    -- only the next statement sees.
+    for attempt in 1..10 loop
+        with known_task as (
+            select id from :schema._private_tasks where identifier = add_job.identifier
+        ),
+        new_task as (
+            insert into :schema._private_tasks (identifier)
+            select add_job.identifier where not exists (select from known_task)
+            on conflict do nothing
+            returning id
+        ),
+        known_queue as (
+            select id from :schema._private_job_queues where queue_name = add_job.queue_name
+        ),
+        new_queue as (
+            insert into :schema._private_job_queues (queue_name)
+            select add_job.queue_name
+            where add_job.queue_name is not null and not exists (select from known_queue)
+            on conflict do nothing
+            returning id
+        )
+        insert into :schema._private_jobs as existing (
+            task_id, job_queue_id, payload, run_at, max_attempts, key, priority, flags
+        )
+        select
+            task.id,
+            queue.id,
+            coalesce(add_job.payload, '{}'),
+            coalesce(add_job.run_at, now()),
+            coalesce(cast(add_job.max_attempts as smallint), 25),
+            add_job.job_key,
+            coalesce(cast(add_job.priority as smallint), 0),
+            (select jsonb_object_agg(flag, true) from unnest(add_job.flags) as flag)
+        from
+            (select id from known_task union all select id from new_task) as task
+            left join (select id from known_queue union all select id from new_queue) as queue on true
+        where add_job.queue_name is null or queue.id is not null
+        on conflict (key) do update set revision = existing.revision + 1, updated_at = now()
+        returning * into stored;
+        exit when found;
+    end loop;
+
+    if stored.id is null then
+        raise exception using
+            errcode = '40001',
+            message = 'the task or queue of a new job kept vanishing while it was added; try again';
+    end if;
+    if stored.revision = 0 then
+        perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":1}');
+    end if;
+    return stored;
+end
+$add_job$;

@@ -1,0 +1,25 @@
+-- complete_jobs: delete jobs that nobody is running, by hand.
+--
+-- A lock older than four hours counts as forgotten. A queue that is held under the same forgotten lock is freed with its
+-- job: only the worker that took it would do so otherwise, and that worker is gone.
+--
+-- Locks: the rows of the jobs, then those of such queues.
+create or replace function :schema.complete_jobs(job_ids bigint[]) returns setof :schema._private_jobs
+language sql
+as $complete_jobs$
+    with completed as (
+        delete from :schema._private_jobs
+        where id = any(job_ids) and (locked_at is null or locked_at < now() - interval '4 hours')
+        returning *
+    ),
+    freed as (
+        update :schema._private_job_queues as queue
+        set locked_at = null, locked_by = null
+        from completed
+        where
+            queue.id = completed.job_queue_id
+            and queue.locked_by = completed.locked_by
+            and queue.locked_at < now() - interval '4 hours'
+    )
+    select * from completed
+$complete_jobs$;

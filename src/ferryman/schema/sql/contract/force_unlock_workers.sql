@@ -1,0 +1,9 @@
+-- force_unlock_workers: let go of everything that these workers hold, whether they live or not. Attempts stay used.
+--
+-- Locks: the rows of the jobs, then those of the queues.
+create or replace function :schema.force_unlock_workers(worker_ids text[]) returns void
+language sql
+as $force_unlock_workers$
+    update :schema._private_jobs set locked_at = null, locked_by = null where locked_by = any(worker_ids);
+    update :schema._private_job_queues set locked_at = null, locked_by = null where locked_by = any(worker_ids)
+$force_unlock_workers$;

@@ -1,0 +1,6 @@
+-- Graphile's ledger. Only where it is absent: an operator may have made it beforehand for a role with few rights.
+create table :schema.migrations (
+    id integer constraint migrations_pkey primary key,
+    ts timestamptz not null default now(),
+    breaking boolean not null default false
+);

@@ -1,0 +1,13 @@
+-- permanently_fail_jobs: use up all attempts of jobs that nobody is running. Locks: their rows.
+create or replace function :schema.permanently_fail_jobs(job_ids bigint[], error_message text default null)
+returns setof :schema._private_jobs
+language sql
+as $permanently_fail_jobs$
+    update :schema._private_jobs
+    set
+        last_error = coalesce(error_message, 'Manually marked as failed'),
+        attempts = max_attempts,
+        updated_at = now()
+    where id = any(job_ids) and (locked_at is null or locked_at < now() - interval '4 hours')
+    returning *
+$permanently_fail_jobs$;

@@ -1,0 +1,21 @@
+-- reschedule_jobs: change when, how soon and how often jobs that nobody is running are tried; null leaves a value as it
+-- is. Locks: their rows.
+create or replace function :schema.reschedule_jobs(
+    job_ids bigint[],
+    run_at timestamptz default null,
+    priority integer default null,
+    attempts integer default null,
+    max_attempts integer default null
+) returns setof :schema._private_jobs
+language sql
+as $reschedule_jobs$
+    update :schema._private_jobs as job
+    set
+        run_at = coalesce(reschedule_jobs.run_at, job.run_at),
+        priority = coalesce(cast(reschedule_jobs.priority as smallint), job.priority),
+        attempts = coalesce(cast(reschedule_jobs.attempts as smallint), job.attempts),
+        max_attempts = coalesce(cast(reschedule_jobs.max_attempts as smallint), job.max_attempts),
+        updated_at = now()
+    where job.id = any(job_ids) and (job.locked_at is null or job.locked_at < now() - interval '4 hours')
+    returning *
+$reschedule_jobs$;

@@ -1,0 +1,1 @@
+"""Objects of our own and their removal, one file each."""

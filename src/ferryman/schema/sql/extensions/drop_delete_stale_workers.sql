@@ -1,0 +1,1 @@
+drop function if exists :schema.delete_stale_workers(text[]);

@@ -1,0 +1,1 @@
+drop function if exists :schema.list_stale_workers(interval);

@@ -1,0 +1,1 @@
+drop function if exists :schema.recover_dead_worker_jobs(text[], interval);

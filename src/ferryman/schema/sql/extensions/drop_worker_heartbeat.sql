@@ -1,0 +1,1 @@
+drop function if exists :schema.worker_heartbeat(text, json);

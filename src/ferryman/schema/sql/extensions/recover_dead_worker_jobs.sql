@@ -1,0 +1,35 @@
+-- recover_dead_worker_jobs: give back what dead workers hold, and say how many jobs that were.
+--
+-- The attempt is given back as well, but not to a job that was retired while it ran, because its key was used again or
+-- removed: it must not come back to life beside its successor. Such a job has no key, no attempts left, and has changed
+-- since it was locked.
+--
+-- Locks: the rows of the jobs, then those of the queues.
+create function :schema.recover_dead_worker_jobs(worker_ids text[], recovery_delay interval default '0 seconds')
+returns integer
+language plpgsql
+as $recover_dead_worker_jobs$
+declare
+    recovered integer;
+begin
+    update :schema._private_jobs as job
+    set
+        attempts = case
+            when job.key is null and job.attempts >= job.max_attempts and job.updated_at > job.locked_at
+                then job.attempts
+            else greatest(0, job.attempts - 1)
+        end,
+        locked_at = null,
+        locked_by = null,
+        run_at = greatest(job.run_at, now() + recovery_delay),
+        last_error = 'Job recovered after worker interruption',
+        updated_at = now()
+    where job.locked_by = any(worker_ids);
+    get diagnostics recovered = row_count;
+
+    update :schema._private_job_queues as queue
+    set locked_at = null, locked_by = null
+    where queue.locked_by = any(worker_ids);
+    return recovered;
+end
+$recover_dead_worker_jobs$;

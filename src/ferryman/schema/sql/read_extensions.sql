@@ -1,0 +1,2 @@
+-- Our own ledger. Locks nothing.
+select id, name, made from :schema._ferryman_migrations order by id;

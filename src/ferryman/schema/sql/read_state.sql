@@ -1,0 +1,42 @@
+-- What the catalogue says about a schema, whether it exists or not. Locks nothing.
+--
+-- :name  the name of the schema, unquoted
+-- :relations, :functions  the names that matter to us
+select
+    cast(current_setting('server_version_num') as integer),
+    exists (select from pg_catalog.pg_namespace where nspname = cast(:name as text)),
+    array(
+        select class.relname::text
+        from pg_catalog.pg_class as class
+        join pg_catalog.pg_namespace as namespace on namespace.oid = class.relnamespace
+        where namespace.nspname = cast(:name as text) and class.relname = any(cast(:relations as text[]))
+        order by 1
+    ),
+    array(
+        select distinct function.proname::text
+        from pg_catalog.pg_proc as function
+        join pg_catalog.pg_namespace as namespace on namespace.oid = function.pronamespace
+        where namespace.nspname = cast(:name as text) and function.proname = any(cast(:functions as text[]))
+        order by 1
+    ),
+    -- The columns of the ledger, and whether they look like Graphile's.
+    array(
+        select attribute.attname::text
+        from pg_catalog.pg_attribute as attribute
+        join pg_catalog.pg_class as class on class.oid = attribute.attrelid
+        join pg_catalog.pg_namespace as namespace on namespace.oid = class.relnamespace
+        where
+            namespace.nspname = cast(:name as text)
+            and class.relname = 'migrations'
+            and (attribute.attname, attribute.atttypid::regtype::text) in (
+                ('id', 'integer'), ('ts', 'timestamp with time zone'), ('breaking', 'boolean')
+            )
+        order by 1
+    ),
+    -- Which edition of our bodies add_job and add_jobs have, both of them: zero where they are somebody else's.
+    (
+        select coalesce(min(coalesce(cast(substring(function.prosrc from '<<ferryman_([0-9]+)>>') as integer), 0)), 0)
+        from pg_catalog.pg_proc as function
+        join pg_catalog.pg_namespace as namespace on namespace.oid = function.pronamespace
+        where namespace.nspname = cast(:name as text) and function.proname in ('add_job', 'add_jobs')
+    );

@@ -1,0 +1,174 @@
+"""What a schema is, and whether this version of Ferryman can use it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ferryman.schema import refusals
+from ferryman.schema.contract import BODIES, FUNCTIONS, OLDEST_REVISION, OLDEST_SERVER, RELATIONS, REVISION, TABLES
+from ferryman.schema.extensions import LATEST_EXTENSION
+from ferryman.schema.facts import RUST_RETIREMENTS, RUST_WORKERS, Facts, read_facts
+
+if TYPE_CHECKING:
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Steps
+    from ferryman.errors import SchemaError
+
+SETTLING_SECONDS = 10.0
+"""An incomplete ledger whose newest row is younger than this belongs to a migrator that is still at work."""
+RUST_KEY_REVISION = 19
+"""Breaking where Node wrote it, and not where Rust did: the two systems number differently after 18."""
+
+
+class Layout(Enum):
+    """Whose objects a schema holds."""
+
+    MISSING = "missing"
+    """There is no such schema."""
+    EMPTY = "empty"
+    """The schema, or even the empty ledger, was made beforehand; nothing is installed."""
+    GRAPHILE = "graphile"
+    """Graphile Worker's objects, made by Node or by us."""
+    RUST = "rust"
+    """The same, migrated further by graphile_worker_rs."""
+    FOREIGN = "foreign"
+    """Something else has taken names that we need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaStatus:
+    """The state of a schema at one moment."""
+
+    schema: str
+    layout: Layout
+    server_version: int
+    """As PostgreSQL counts: 180006 is 18.6."""
+    revision: int | None
+    """The newest revision of Graphile's schema."""
+    highest_breaking: int | None
+    extension_revision: int | None
+    """The newest of our own extensions here."""
+    extension_latest: int = LATEST_EXTENSION
+    """The newest of our own extensions that this version has."""
+    functions_repaired: bool
+    """Whether add_job and add_jobs have our bodies, which never lose a keyed job."""
+    problem: SchemaError | None = field(default=None, compare=False)
+    """Why this version of Ferryman cannot use the schema as it is."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a schema of this name at all."""
+        return self.layout is not Layout.MISSING
+
+    @property
+    def compatible(self) -> bool:
+        """Whether this version of Ferryman can use the schema as it is."""
+        return self.problem is None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the schema is not compatible, in a sentence."""
+        return None if self.problem is None else str(self.problem)
+
+
+def inspect(schema: SchemaName) -> Steps[SchemaStatus]:
+    """Look at a schema without locking or changing anything."""
+    facts = yield from read_facts(schema)
+    return judge(facts)
+
+
+def judge(facts: Facts) -> SchemaStatus:
+    """The verdict on what was found."""
+    return SchemaStatus(
+        schema=facts.schema.name,
+        layout=layout_of(facts),
+        server_version=facts.server_version,
+        revision=facts.revision,
+        highest_breaking=facts.highest_breaking,
+        extension_revision=facts.extension_revision,
+        functions_repaired=facts.bodies >= BODIES,
+        problem=problem_of(facts),
+        warnings=warnings_of(facts),
+    )
+
+
+def layout_of(facts: Facts) -> Layout:
+    """Whose objects these are."""
+    if not facts.exists:
+        return Layout.MISSING
+    if collisions_of(facts):
+        return Layout.FOREIGN
+    if facts.revision is None:
+        return Layout.EMPTY
+    return Layout.RUST if _has_rust_traces(facts) else Layout.GRAPHILE
+
+
+def collisions_of(facts: Facts) -> list[str]:
+    """Names that we need and that something else has, or that Graphile should have and has not."""
+    if facts.has_ledger and not facts.ledger_columns >= {"id", "ts"}:
+        return ["migrations"]
+    if facts.revision is None:
+        return sorted(facts.relations.intersection(RELATIONS) | facts.functions.intersection(FUNCTIONS))
+    if facts.revision >= OLDEST_REVISION:
+        return sorted(set(TABLES) - facts.relations)
+    return []
+
+
+def is_rust_migrated(facts: Facts) -> bool:
+    """Whether the Rust system's own migrations have run here, so that it counts on the objects they made."""
+    wrote_its_nineteen = any(
+        migration.id == RUST_KEY_REVISION and migration.is_breaking is False for migration in facts.migrations
+    )
+    return wrote_its_nineteen or RUST_RETIREMENTS in facts.relations
+
+
+def is_under_way(facts: Facts) -> bool:
+    """Whether a migrator of Node's or Rust's seems to be at work, one transaction for each revision."""
+    if facts.revision is None or facts.revision >= OLDEST_REVISION:
+        return False
+    return min(migration.age_seconds for migration in facts.migrations) < SETTLING_SECONDS
+
+
+def problem_of(facts: Facts) -> SchemaError | None:
+    """Why this version of Ferryman cannot use the schema as it is."""
+    layout = layout_of(facts)
+    if facts.server_version < OLDEST_SERVER:
+        return refusals.server_too_old(facts)
+    if layout is Layout.FOREIGN:
+        return refusals.names_taken(facts, collisions_of(facts))
+    if layout in {Layout.MISSING, Layout.EMPTY}:
+        return refusals.not_installed(facts)
+    return _revision_problem(facts)
+
+
+def _revision_problem(facts: Facts) -> SchemaError | None:
+    if (facts.highest_breaking or 0) > REVISION:
+        return refusals.too_new(facts)
+    if is_under_way(facts):
+        return refusals.under_way(facts)
+    if (facts.revision or 0) < OLDEST_REVISION:
+        return refusals.too_old(facts)
+    return None
+
+
+def _has_rust_traces(facts: Facts) -> bool:
+    return is_rust_migrated(facts) or (RUST_WORKERS in facts.relations and RUST_WORKERS not in facts.made)
+
+
+def warnings_of(facts: Facts) -> tuple[str, ...]:
+    """What an operator should know although work goes on."""
+    warnings = []
+    if (facts.revision or 0) > REVISION:
+        warnings.append(
+            f"the schema {facts.schema} is at revision {facts.revision}; this version of Ferryman knows revisions up "
+            f"to {REVISION}. None of the newer ones is marked as breaking, so work goes on."
+        )
+    if (facts.extension_revision or 0) > LATEST_EXTENSION:
+        warnings.append(
+            f"a newer version of Ferryman has extended the schema {facts.schema} (extension "
+            f"{facts.extension_revision}; this version has {LATEST_EXTENSION}). Work goes on without what is new."
+        )
+    return tuple(warnings)

@@ -1,0 +1,47 @@
+"""Take away what Ferryman added, and leave Graphile's objects as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ferryman.errors import IncompatibleSchemaError
+from ferryman.schema.changing import change
+from ferryman.schema.contract import REVISION
+from ferryman.schema.extensions import LATEST_EXTENSION, drop_extensions
+from ferryman.schema.facts import EXTENSION_LEDGER, Facts
+from ferryman.schema.status import is_rust_migrated
+
+if TYPE_CHECKING:
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Uninstallation:
+    """What `uninstall_extensions` did."""
+
+    dropped: tuple[str, ...]
+    """The names of the objects that are gone."""
+
+
+def uninstall_extensions(schema: SchemaName) -> Steps[Uninstallation]:
+    """Drop what our extensions made, and their ledger. Stop Ferryman's workers first.
+
+    What Rust's migrations made, or count on since, stays. Graphile's objects stay too, with the bodies they have.
+    """
+    return (yield from change(schema, _apply))
+
+
+def _apply(facts: Facts) -> Steps[Uninstallation]:
+    if EXTENSION_LEDGER not in facts.relations:
+        return Uninstallation(())
+    if (facts.extension_revision or 0) > LATEST_EXTENSION:
+        raise IncompatibleSchemaError(
+            f"extension {facts.extension_revision} of the schema {facts.schema} is newer than this version of "
+            f"Ferryman, which has {LATEST_EXTENSION}. Nothing was changed; use the version that installed it."
+        )
+    # Rust's later migrations replace the bodies of these functions and expect them from then on.
+    keep_shared = is_rust_migrated(facts) or (facts.revision or 0) > REVISION
+    dropped = yield from drop_extensions(facts, keep_shared=keep_shared)
+    return Uninstallation(dropped)

@@ -1,0 +1,81 @@
+"""Take a schema that an older graphile-worker made to revision 20, when asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ferryman.database.steps import Call
+from ferryman.schema.changing import change
+from ferryman.schema.contract import BODIES, BREAKING_REVISIONS, REVISION, schema_statement
+from ferryman.schema.facts import Facts, read_facts
+from ferryman.schema.installing import replace_functions
+from ferryman.schema.status import is_rust_migrated, problem_of
+
+if TYPE_CHECKING:
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Steps
+
+_RECORD = schema_statement("record_upgrade")
+_ANNOUNCE = schema_statement("announce_upgrade")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """What `upgrade` did."""
+
+    revision_before: int
+    revision_after: int
+    functions_repaired: bool
+    """Whether the functions were given our bodies now."""
+    note: str | None = None
+    """Why something was left as it is."""
+
+
+def upgrade(schema: SchemaName) -> Steps[Upgrade]:
+    """Take the schema to revision 20 and give its functions our bodies.
+
+    Revision 19 is breaking: workers of graphile-worker 0.16 are told to stop and will not start again on this schema.
+    A schema that the Rust system has migrated is left as it is.
+    """
+    facts = yield from read_facts(schema)
+    if problem_of(facts) is None and (nothing := _nothing_to_do(facts)) is not None:
+        return nothing
+    return (yield from change(schema, _apply))
+
+
+def _apply(facts: Facts) -> Steps[Upgrade]:
+    if (problem := problem_of(facts)) is not None:
+        raise problem
+    if (nothing := _nothing_to_do(facts)) is not None:
+        return nothing
+    before = facts.revision or 0
+    for revision in range(before + 1, REVISION + 1):
+        yield from _record(revision)
+    yield from replace_functions()
+    return Upgrade(
+        revision_before=before, revision_after=max(before, REVISION), functions_repaired=facts.bodies < BODIES
+    )
+
+
+def _nothing_to_do(facts: Facts) -> Upgrade | None:
+    revision = facts.revision or 0
+    if is_rust_migrated(facts) or revision > REVISION:
+        note = (
+            f"the Rust system, or something newer, has migrated the schema {facts.schema}: its revision {revision} is "
+            f"not Graphile's, and its functions are not ours to replace. Upgrade it with the program that made it."
+        )
+    elif revision == REVISION and facts.bodies >= BODIES:
+        note = None
+    else:
+        return None
+    return Upgrade(revision_before=revision, revision_after=revision, functions_repaired=False, note=note)
+
+
+def _record(revision: int) -> Steps[None]:
+    """Revision 19 only marks that `locked_by` names a pool; 20 changed function bodies, which get ours afterwards."""
+    is_breaking = revision in BREAKING_REVISIONS
+    yield Call(_RECORD, {"id": revision, "is_breaking": is_breaking})
+    payload = json.dumps({"migrationNumber": revision, "breaking": is_breaking}, separators=(",", ":"))
+    yield Call(_ANNOUNCE, {"payload": payload})
