@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import math
 import sys
+import uuid
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -14,7 +20,8 @@ from ferryman.jobs import check_storable
 MAX_DEPTH = 256
 """Levels of nesting. Far beyond what people write, well within every parser that may read the payload."""
 
-DEFAULT_MAX_BYTES = 1024 * 1024
+MAX_INTEGER_BITS = 13_000
+"""Python itself refuses to read numbers of more than 4,300 digits."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -22,17 +29,26 @@ _encoder = msgspec.json.Encoder()
 def encode_payload(value: object) -> str:
     """The JSON text of `value`, or `InvalidPayloadError` that names the place that cannot be stored.
 
-    Values that JSON lacks but that have one obvious form are converted: dataclasses, msgspec structs, pydantic
-    models, dates, UUIDs, decimals, enums.
+    Values that JSON lacks but that have one obvious form are converted: dataclasses, msgspec structs, attrs classes,
+    pydantic models, dates, times, UUIDs, decimals, enums. Tuples become arrays. Sets, bytes and keys that are not
+    strings are refused, because they would come back as something else.
     """
-    if not _is_plain_json(value, 0):
-        value = _converted(value)
-        _refuse_unstorable(value, "payload", 0)
     try:
-        return _encoder.encode(value).decode()
+        if _is_plain(value, 0):
+            text = _encoder.encode(value).decode()
+            if "\\u0000" not in text:
+                return text
+        return _encoder.encode(_plain(value, "payload", 0)).decode()
+    except RecursionError:
+        raise InvalidPayloadError(_too_deep("payload")) from None
     except UnicodeEncodeError:
-        _refuse_unstorable(value, "payload", 0)
+        _plain(value, "payload", 0)  # knows the place of the half surrogate
         raise
+
+
+def to_plain(value: object) -> Any:
+    """`value` with everything that JSON lacks turned into what JSON has, also where that loses its type."""
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=encode_foreign)
 
 
 def check_size(identifier: str, payload_json: str, limit: int) -> None:
@@ -45,23 +61,13 @@ def check_size(identifier: str, payload_json: str, limit: int) -> None:
         )
 
 
-def to_plain(value: object) -> Any:
-    """`value` as JSON-compatible Python values, with dictionary keys turned into strings."""
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=encode_foreign)
-
-
 def encode_foreign(value: object) -> object:
-    """Turn what msgspec does not know into what it knows: pydantic models."""
+    """Turn what msgspec does not know into what it knows: pydantic models, and subclasses of plain types."""
     if is_pydantic_model(type(value)):
-        return value.model_dump(mode="json")  # type: ignore[attr-defined]
-    raise NotImplementedError
-
-
-def decode_foreign(wanted: type, value: object) -> object:
-    """Turn plain values into what msgspec does not know: pydantic models."""
-    if is_pydantic_model(wanted):
-        return wanted.model_validate(value)  # type: ignore[attr-defined]
-    raise NotImplementedError
+        return value.model_dump(mode="json", by_alias=True)  # type: ignore[attr-defined]
+    if isinstance(value, (str, int, float)):
+        return _plain_leaf(value, "a value")
+    raise NotImplementedError(f"a value is {_described(value)}")
 
 
 def is_pydantic_model(candidate: object) -> bool:
@@ -70,65 +76,101 @@ def is_pydantic_model(candidate: object) -> bool:
     return pydantic is not None and isinstance(candidate, type) and issubclass(candidate, pydantic.BaseModel)
 
 
-def _is_plain_json(value: Any, depth: int) -> bool:
-    """Whether `value` can be sent as it stands, half surrogates aside.
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether `value` can be encoded as it stands; NULs and half surrogates show only in the result.
 
-    Runs for every payload, so it only answers yes or no; `_refuse_unstorable` finds the place again.
+    Runs for every payload, so it only answers yes or no; `_plain` finds the place again.
     """
     kind = type(value)
-    if kind is str:
-        return "\0" not in value
     if kind is dict:
-        return depth < MAX_DEPTH and all(
-            type(key) is str and "\0" not in key and _is_plain_json(item, depth + 1)
-            for key, item in value.items()
-        )
+        if depth >= MAX_DEPTH:
+            return False
+        for key, item in value.items():
+            if type(key) is not str or not (type(item) is str or _is_plain(item, depth + 1)):
+                return False
+        return True
     if kind is list or kind is tuple:
-        return depth < MAX_DEPTH and all(_is_plain_json(item, depth + 1) for item in value)
+        return depth < MAX_DEPTH and all(_is_plain(item, depth + 1) for item in value)
     if kind is float:
         return math.isfinite(value)
-    return kind is int or kind is bool or value is None
+    return kind is str or kind is int or kind is bool or value is None
 
 
-def _converted(value: object) -> Any:
-    try:
-        return msgspec.to_builtins(value, enc_hook=encode_foreign)
-    except RecursionError:
-        raise InvalidPayloadError(_too_deep()) from None
-    except (NotImplementedError, TypeError, ValueError) as error:
-        raise InvalidPayloadError(
-            f"the payload cannot be written as JSON: {error or 'unknown type'}; nothing was added"
-        ) from None
+def _plain(value: Any, place: str, depth: int) -> Any:
+    """`value` as JSON-compatible values, or a refusal that names the place."""
+    if isinstance(value, Enum):
+        return _plain(value.value, place, depth)
+    if _has_fields(value):
+        return _plain(_without_fields(value, place), place, depth)
+    if not isinstance(value, (Mapping, list, tuple)):
+        return _plain_leaf(value, place)
+    if depth >= MAX_DEPTH:
+        raise InvalidPayloadError(_too_deep(place))
+    if isinstance(value, Mapping):
+        return {_key(key, place): _plain(item, f"{place}.{key}", depth + 1) for key, item in value.items()}
+    return [_plain(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
 
 
-def _refuse_unstorable(value: Any, place: str, depth: int) -> None:
-    """Raise for the first part of `value` that PostgreSQL's json type cannot hold, naming where it is."""
-    if depth > MAX_DEPTH:
-        raise InvalidPayloadError(_too_deep())
+def _plain_leaf(value: object, place: str) -> object:
     match value:
+        case None | bool():
+            return value
         case str():
-            _refuse_text(value, place)
-        case dict():
-            for key, item in value.items():
-                if not isinstance(key, str):
-                    raise InvalidPayloadError(
-                        f"{place} has the key {key!r}, and JSON keys are strings; nothing was added"
-                    )
-                _refuse_text(key, f"a key of {place}")
-                _refuse_unstorable(item, f"{place}.{key}", depth + 1)
-        case list() | tuple():
-            for index, item in enumerate(value):
-                _refuse_unstorable(item, f"{place}[{index}]", depth + 1)
-        case float() if not math.isfinite(value):
-            raise InvalidPayloadError(f"{place} is {value}, which JSON cannot hold; nothing was added")
+            return _text(value, place)
+        case int() if value.bit_length() <= MAX_INTEGER_BITS:
+            return int.__int__(value)
+        case float() if math.isfinite(value):
+            return float.__float__(value)
+        case dt.date() | dt.time() | dt.timedelta() | uuid.UUID() | decimal.Decimal():
+            return msgspec.to_builtins(value)
+    raise InvalidPayloadError(f"{place} is {_described(value)}; nothing was added")
 
 
-def _refuse_text(text: str, place: str) -> None:
+def _described(value: object) -> str:
+    match value:
+        case int():
+            return "a whole number with more than 3,900 digits, which few programs can read"
+        case float():
+            return f"{value}, which JSON cannot hold"
+        case bytes() | bytearray() | memoryview():
+            return "bytes, which JSON cannot hold. Encode them as text (base64), or store them elsewhere"
+        case set() | frozenset():
+            return "a set, which JSON cannot hold. Pass a list"
+    return f"of type {type(value).__qualname__}, which has no form in JSON"
+
+
+def _key(key: object, place: str) -> str:
+    if isinstance(key, Enum):
+        return _key(key.value, place)
+    if not isinstance(key, str):
+        raise InvalidPayloadError(f"{place} has the key {key!r}, and JSON keys are strings; nothing was added")
+    return _text(key, f"a key of {place}")
+
+
+def _text(text: str, place: str) -> str:
     try:
         check_storable(place, text)
     except InvalidJobError as error:
         raise InvalidPayloadError(f"{error}; nothing was added") from None
+    return str.__str__(text)
 
 
-def _too_deep() -> str:
-    return f"the payload is nested deeper than {MAX_DEPTH} levels; nothing was added"
+def _has_fields(value: object) -> bool:
+    kind = type(value)
+    return (
+        is_dataclass(kind)
+        or isinstance(value, msgspec.Struct)
+        or hasattr(kind, "__attrs_attrs__")
+        or is_pydantic_model(kind)
+    )
+
+
+def _without_fields(value: object, place: str) -> Any:
+    try:
+        return to_plain(value)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise InvalidPayloadError(f"{place} cannot be written as JSON: {error}; nothing was added") from None
+
+
+def _too_deep(place: str) -> str:
+    return f"{place} is nested deeper than {MAX_DEPTH} levels, or contains itself; nothing was added"

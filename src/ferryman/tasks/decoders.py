@@ -1,0 +1,120 @@
+"""From JSON text to the types of a task's parameters."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import inspect as types
+
+from ferryman.errors import TaskError
+from ferryman.payloads import is_pydantic_model
+from ferryman.tasks.mismatches import MismatchError, mismatch_of, mismatch_of_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ferryman.tasks.parameters import Parameter
+
+_keys = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LISTS = (types.ListType, types.SetType, types.FrozenSetType, types.VarTupleType)
+
+
+def is_list(type_: Any) -> bool:
+    """Whether values of the type are JSON arrays of any length."""
+    return isinstance(type_info(type_), _LISTS)
+
+
+def raw_fields(payload_json: str) -> dict[str, msgspec.Raw]:
+    """The keys of a JSON object, with values still as text."""
+    try:
+        return _keys.decode(payload_json)
+    except msgspec.DecodeError as error:
+        raise mismatch_of(error) from None
+
+
+class Decoder:
+    """Decodes JSON text into one type, or raises `MismatchError`."""
+
+    def __init__(self, type_: Any) -> None:
+        foreign = next(_undecodable(type_info(type_), set()), None)
+        if foreign is not None:
+            raise TaskError(f"{foreign} cannot be read from JSON")
+        try:
+            self._decoder = msgspec.json.Decoder(type_, dec_hook=_decode_foreign)
+        except TypeError as error:
+            raise TaskError(str(error)) from None
+
+    def decode(self, payload_json: str | bytes) -> Any:
+        """The value."""
+        try:
+            return self._decoder.decode(payload_json)
+        except msgspec.DecodeError as error:
+            raise mismatch_of(error) from None
+        except RecursionError:
+            raise MismatchError("", "is nested too deeply") from None
+
+
+class ModelDecoder:
+    """Decodes JSON text into a pydantic model by the model's own rules, or raises `MismatchError`."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        # Never imported here: whoever has a model has pydantic.
+        self._refusal: type[ValueError] = sys.modules["pydantic"].ValidationError
+
+    def decode(self, payload_json: str | bytes) -> Any:
+        """The model."""
+        try:
+            return self._model.model_validate_json(payload_json)
+        except self._refusal as error:
+            raise mismatch_of_model(error) from None
+
+
+def _decode_foreign(wanted: type, value: object) -> object:
+    """Turn plain values into what msgspec does not know."""
+    if not is_pydantic_model(wanted):
+        return value
+    try:
+        # As JSON, since strict models take a date or a UUID from text only there.
+        return ModelDecoder(wanted).decode(msgspec.json.encode(value))
+    except MismatchError as error:
+        raise ValueError(error.worded("field")) from None
+
+
+def parameter_decoder(parameter: Parameter, type_: Any) -> Decoder:
+    """The decoder for a parameter; a `TaskError` names the parameter."""
+    try:
+        return Decoder(type_)
+    except TaskError as error:
+        raise TaskError(f"parameter {str(parameter)!r} cannot be filled: {error}") from None
+
+
+def type_info(type_: Any) -> types.Type:
+    """What msgspec knows about a type."""
+    try:
+        return types.type_info(type_)
+    except TypeError as error:
+        raise TaskError(str(error)) from None
+
+
+def _undecodable(info: types.Type, seen: set[int]) -> Iterator[str]:
+    """The names of types within `info` that msgspec would leave to a hook that does not know them either."""
+    if id(info) in seen:
+        return
+    seen.add(id(info))
+    if isinstance(info, types.CustomType) and info.cls is not object and not is_pydantic_model(info.cls):
+        yield getattr(info.cls, "__qualname__", str(info.cls))
+    for part in _parts(info):
+        yield from _undecodable(part, seen)
+
+
+def _parts(info: types.Type) -> Iterator[types.Type]:
+    for attribute in ("item_type", "key_type", "value_type", "type"):
+        part = getattr(info, attribute, None)
+        if isinstance(part, types.Type):
+            yield part
+    for attribute in ("item_types", "types", "fields"):
+        for part in getattr(info, attribute, ()):
+            yield part.type if isinstance(part, types.Field) else part

@@ -1,0 +1,115 @@
+"""`@app.task`: what it accepts, and what type checkers see."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, final, overload
+
+from ferryman.errors import TaskError
+from ferryman.jobs import JobSpec
+from ferryman.tasks.definitions import Definition
+from ferryman.tasks.task import Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AnyClass = TypeVar("AnyClass", bound=type[Any])
+
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ferryman.context import WorkerContext
+
+    # At run time both are `Task`. They differ in how they are called, which ParamSpec can say only by position.
+
+    class PlainTask(Task[P, R]):
+        """A task that is called with the arguments of its jobs."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+            """Run the function."""
+
+    class ContextTask(Task[P, R]):
+        """A task whose first parameter is the context, which is not an argument of its jobs."""
+
+        def __call__(self, ctx: WorkerContext, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            """Run the function."""
+
+    @final
+    class Unannotated:
+        """Accepted only by a first parameter of unknown type, which must not be taken for the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDecorator:
+    """Makes tasks of functions and classes: `@app.task`, or `@app.task(identifier=…, max_attempts=…)`."""
+
+    register: Callable[[Task[..., Any]], None]
+    identifier: str | None = None
+    defaults: JobSpec = field(default_factory=JobSpec)
+
+    # A class can be called too, so this overlaps with the functions below; the first match is the one that counts.
+    @overload
+    def __call__(self, definition: AnyClass, /) -> AnyClass: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def __call__(self, definition: Callable[Concatenate[Unannotated, ...], R], /) -> Task[..., R]: ...
+
+    @overload
+    def __call__(self, definition: Callable[Concatenate[WorkerContext, P], R], /) -> ContextTask[P, R]: ...
+
+    @overload
+    def __call__(self, definition: Callable[P, R], /) -> PlainTask[P, R]: ...
+
+    @overload
+    def __call__(
+        self,
+        *,
+        identifier: str | None = None,
+        queue_name: str | None = None,
+        max_attempts: int | None = None,
+        priority: int | None = None,
+        flags: Sequence[str] | None = None,
+    ) -> TaskDecorator: ...
+
+    def __call__(
+        self,
+        definition: Any = None,
+        /,
+        *,
+        identifier: str | None = None,
+        queue_name: str | None = None,
+        max_attempts: int | None = None,
+        priority: int | None = None,
+        flags: Sequence[str] | None = None,
+    ) -> Any:
+        """Make a task of `definition`, or return a decorator that will.
+
+        identifier: the name of the task in the database (default: the name of the function; for a class, its attribute
+            IDENTIFIER, or its name in snake case)
+        queue_name, max_attempts, priority, flags: how its jobs are scheduled, unless `add_job` is told otherwise
+        """
+        if definition is None:
+            spec = JobSpec(queue_name=queue_name, max_attempts=max_attempts, priority=priority, flags=flags)
+            return TaskDecorator(self.register, identifier, spec)
+        # Annotations may use names of the function that the task is defined in.
+        return self._define(definition, near=sys._getframe(1).f_locals)  # noqa: SLF001
+
+    def _define(self, definition: Any, near: dict[str, Any]) -> Any:
+        if not callable(definition) or isinstance(definition, Task):
+            raise TaskError(f"only a function or a class can become a task, and this is {definition!r}")
+        described = Definition(definition, near)
+        task: Task[..., Any] = Task(described, self.identifier or _identifier_of(described), self.defaults)
+        self.register(task)
+        return definition if described.task_class else task
+
+
+def _identifier_of(definition: Definition) -> str:
+    name = definition.name
+    if definition.task_class is not None:
+        return str(getattr(definition.task_class, "IDENTIFIER", None) or _WORD_START.sub("_", name).lower())
+    if not name.isidentifier():
+        raise TaskError(f"{definition.subject!r} has no name to make an identifier of; use @app.task(identifier=…)")
+    return name

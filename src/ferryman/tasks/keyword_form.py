@@ -1,0 +1,108 @@
+"""The usual payload: a JSON object with a key for each parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+
+from ferryman.tasks.decoders import Decoder, is_list, parameter_decoder, raw_fields
+from ferryman.tasks.forms import Arguments, ArgumentsError, did_you_mean, is_null
+from ferryman.tasks.mismatches import MismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import msgspec
+
+    from ferryman.tasks.parameters import Parameter, Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordForm:
+    """A JSON object with a key for each parameter.
+
+    Keys that begin with `_` belong to the queue, as `_cron` does: they are dropped unless a parameter has that name.
+
+    extra: decodes the keys that the `**` parameter collects
+    list_name: the only parameter, if it is a list; it also takes the array of a batch job
+    """
+
+    parameters: Mapping[str, Parameter]
+    decoder: Decoder
+    extra: Decoder | None
+    list_name: str | None
+    noun: str = "argument"
+
+    def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The keys and values of the payload."""
+        named = self._named(args, kwargs) if args else kwargs
+        for name in named:
+            if name not in self.parameters:
+                self._check_extra(name)
+        for name, parameter in self.parameters.items():
+            if parameter.is_required and name not in named:
+                raise ArgumentsError(f"missing argument {name!r}")
+        return named
+
+    def read(self, payload_json: str) -> dict[str, Any]:
+        """The arguments that the payload holds. Null holds none, and an array is the one list parameter."""
+        if self.list_name is not None and payload_json.lstrip().startswith("["):
+            payload_json = f'{{"{self.list_name}":{payload_json}}}'
+        elif is_null(payload_json):
+            payload_json = "{}"
+        named: dict[str, Any] = self.decoder.decode(payload_json)
+        fields = raw_fields(payload_json)
+        return named if len(fields) == len(named) else named | self._read_extra(fields)
+
+    def arguments(self, value: dict[str, Any]) -> Arguments:
+        """Each key as a keyword argument."""
+        return Arguments(kwargs=value)
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        names = [item.name for item in self.parameters.values() if item.is_positional]
+        if len(args) > len(names):
+            raise ArgumentsError(f"{len(args)} positional arguments were given, and it takes {len(names)}")
+        positional = dict(zip(names, args, strict=False))
+        for name in positional.keys() & kwargs.keys():
+            raise ArgumentsError(f"argument {name!r} was given twice")
+        return positional | kwargs
+
+    def _check_extra(self, name: str) -> None:
+        if self.extra is None:
+            raise ArgumentsError(f"unknown argument {name!r}{did_you_mean(name, self.parameters)}")
+        if name.startswith("_"):
+            raise ArgumentsError(f"argument {name!r} begins with '_', and such keys belong to the queue")
+
+    def _read_extra(self, fields: dict[str, msgspec.Raw]) -> dict[str, Any]:
+        strange = [name for name in fields if name not in self.parameters and not name.startswith("_")]
+        if strange and self.extra is None:
+            raise MismatchError(strange[0], f"is unknown{did_you_mean(strange[0], self.parameters)}")
+        return {name: self._decode_extra(name, fields[name]) for name in strange}
+
+    def _decode_extra(self, name: str, value: msgspec.Raw) -> Any:
+        decoder: Any = self.extra
+        try:
+            return decoder.decode(bytes(value))
+        except MismatchError as error:
+            raise error.within(name) from None
+
+
+def keyword_form(parameters: Parameters) -> KeywordForm:
+    """The form for these parameters; `TaskError` when one of them cannot come from JSON."""
+    named = {item.name: item for item in parameters.from_payload}
+    for item in named.values():
+        parameter_decoder(item, item.type)
+    keys = {name: item.type if item.is_required else NotRequired[item.type] for name, item in named.items()}
+    only = next(iter(named.values())) if len(named) == 1 else None
+    return KeywordForm(
+        named,
+        Decoder(TypedDict("Payload", keys)),  # type: ignore[operator]  # the keys are known only now
+        _extra_decoder(parameters.extra),
+        only.name if only is not None and is_list(only.type) else None,
+    )
+
+
+def _extra_decoder(parameter: Parameter | None) -> Decoder | None:
+    if parameter is None:
+        return None
+    return parameter_decoder(parameter, parameter.type)

@@ -1,0 +1,68 @@
+"""How a payload fails to fit a task, in words that name the field."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+_PLACE = re.compile(r"^(?P<text>.*) - at `(?P<place>.*)`$", re.DOTALL)
+_ABOUT_A_FIELD = re.compile(r"^Object (?P<verb>missing required|contains unknown) field `(?P<name>.*)`$")
+_VERBS = {"missing required": "is missing", "contains unknown": "is unknown"}
+
+
+class MismatchError(Exception):
+    """A payload does not fit. `Task` catches it and adds which task, and what was done about it.
+
+    field: the path of the part that does not fit, such as `image.sizes[2]`; empty for the whole payload
+    problem: what is wrong with it, such as `expected str, got int`
+    """
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+    def worded(self, noun: str) -> str:
+        """The mismatch as a clause, calling a field `noun`."""
+        return f"{noun} {self.field!r} {self.problem}" if self.field else f"the payload {self.problem}"
+
+    def within(self, name: str) -> MismatchError:
+        """The same mismatch as seen from around the field `name`."""
+        return MismatchError(_joined(name, self.field), self.problem)
+
+
+def mismatch_of(error: msgspec.DecodeError) -> MismatchError:
+    """The mismatch that msgspec reports."""
+    if not isinstance(error, msgspec.ValidationError):
+        return MismatchError("", f"is not JSON: {error}")
+    placed = _PLACE.match(str(error))
+    text, place = (placed["text"], placed["place"]) if placed else (str(error), "$")
+    field = place.removeprefix("$").removeprefix(".")
+    about = _ABOUT_A_FIELD.match(text)
+    if about:
+        return MismatchError(_joined(field, about["name"]), _VERBS[about["verb"]])
+    return MismatchError(field, _problem(text))
+
+
+def mismatch_of_model(error: Any) -> MismatchError:
+    """The first mismatch that pydantic reports. Its own text is not used, since it quotes the payload."""
+    first, *others = error.errors(include_url=False, include_context=False, include_input=False)
+    more = f" (and {len(others)} more)" if others else ""
+    return MismatchError(_path(first["loc"]), f"is not accepted: {first['msg']}{more}")
+
+
+def _problem(text: str) -> str:
+    if text.startswith("Expected "):
+        return "e" + text[1:].replace("`", "")
+    return f"is not accepted: {text}"
+
+
+def _joined(outer: str, inner: str) -> str:
+    return f"{outer}{inner}" if not outer or not inner or inner.startswith("[") else f"{outer}.{inner}"
+
+
+def _path(location: tuple[str | int, ...]) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return "".join(parts).removeprefix(".")

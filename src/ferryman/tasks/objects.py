@@ -1,0 +1,81 @@
+"""Payloads that are one JSON object of a known type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import inspect as types
+
+from ferryman.payloads import is_pydantic_model
+from ferryman.tasks.decoders import Decoder, ModelDecoder, raw_fields, type_info
+from ferryman.tasks.forms import did_you_mean, is_null
+from ferryman.tasks.mismatches import MismatchError
+
+_WITH_FIELDS = (types.StructType, types.DataclassType, types.TypedDictType)
+
+
+def is_structured(type_: Any) -> bool:
+    """Whether values of the type are JSON objects, so that one of them can be a whole payload."""
+    return is_pydantic_model(type_) or _is_object(type_info(type_))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDecoder:
+    """Decodes a whole payload that is a JSON object.
+
+    Keys that begin with `_` belong to the queue, as `_cron` does: they are dropped unless the type has such a field.
+    Other keys that the type does not have are refused, except where the type itself decides: pydantic models and dicts.
+
+    known: the keys that the type has; None when it takes any
+    """
+
+    decoder: Decoder | ModelDecoder
+    known: frozenset[str] | None = None
+
+    def decode(self, payload_json: str) -> Any:
+        """The value. Null stands for an object without keys."""
+        if is_null(payload_json):
+            payload_json = "{}"
+        return self.decoder.decode(payload_json if self.known is None else self._cleaned(payload_json, self.known))
+
+    def _cleaned(self, payload_json: str, known: frozenset[str]) -> str:
+        fields = raw_fields(payload_json)
+        strange = fields.keys() - known
+        if not strange:
+            return payload_json
+        for name in strange:
+            if not name.startswith("_"):
+                raise MismatchError(name, f"is unknown{did_you_mean(name, known)}")
+            del fields[name]
+        return msgspec.json.encode(fields).decode()
+
+
+def object_decoder(type_: Any) -> ObjectDecoder:
+    """The decoder for a type for which `is_structured` holds."""
+    if is_pydantic_model(type_):
+        return ObjectDecoder(ModelDecoder(type_), _model_keys(type_))
+    info = type_info(type_)
+    return ObjectDecoder(Decoder(type_), _keys(info) if isinstance(info, _WITH_FIELDS) else None)
+
+
+def _is_object(info: types.Type) -> bool:
+    if isinstance(info, types.UnionType):
+        return all(_is_object(part) for part in info.types)
+    return isinstance(info, (*_WITH_FIELDS, types.DictType))
+
+
+def _keys(info: types.StructType | types.DataclassType | types.TypedDictType) -> frozenset[str] | None:
+    if getattr(info, "array_like", False):
+        return None
+    tag = getattr(info, "tag_field", None)
+    return frozenset({field.encode_name for field in info.fields} | ({tag} if tag else set()))
+
+
+def _model_keys(model: Any) -> frozenset[str] | None:
+    """Every key that a model may read; None when it has its own way with unknown keys."""
+    if model.model_config.get("extra") != "forbid":
+        return None
+    aliases = (alias for field in model.model_fields.values() for alias in (field.alias, field.validation_alias))
+    return frozenset({*model.model_fields, *(alias for alias in aliases if isinstance(alias, str))})

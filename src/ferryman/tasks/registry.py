@@ -1,0 +1,80 @@
+"""The tasks of an application, by identifier and by class."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ferryman.errors import DuplicateTaskError, UnknownTaskError
+from ferryman.tasks.forms import did_you_mean
+from ferryman.tasks.task import Task
+
+if TYPE_CHECKING:
+    from ferryman.jobs import NewJob
+
+
+class TaskRegistry(Mapping[str, Task[..., Any]]):
+    """Tasks by identifier. Also finds the task that an instance of a task class is a job of."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task[..., Any]] = {}
+        self._of_class: dict[type, Task[..., Any]] = {}
+
+    def __getitem__(self, identifier: str) -> Task[..., Any]:
+        return self._tasks[identifier]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __repr__(self) -> str:
+        return f"<TaskRegistry: {', '.join(self._tasks) or 'empty'}>"
+
+    def add(self, task: Task[..., Any]) -> None:
+        """Make a task known. Adding the same one again changes nothing."""
+        known = self._tasks.setdefault(task.identifier, task)
+        if known is not task:
+            raise DuplicateTaskError(
+                f"two tasks want the identifier {task.identifier!r}: {known.place} and {task.place}. "
+                f"Give one of them another name with @app.task(identifier=…)."
+            )
+        if task.task_class is not None:
+            self._of_class.setdefault(task.task_class, task)
+
+    def include(self, others: TaskRegistry) -> None:
+        """Make all of these tasks known, or none if one of them is refused."""
+        merged = TaskRegistry()
+        for task in (*self.values(), *others.values()):
+            merged.add(task)
+        self._tasks, self._of_class = merged._tasks, merged._of_class
+
+    def find(self, identifier: str) -> Task[..., Any]:
+        """The task with that identifier, or `UnknownTaskError`."""
+        task = self._tasks.get(identifier)
+        if task is None:
+            known = ", ".join(sorted(self._tasks)) or "none"
+            raise UnknownTaskError(
+                f"no task {identifier!r} is defined here{did_you_mean(identifier, self._tasks)}. Known tasks: {known}"
+            )
+        return task
+
+    def job_of(self, instance: object) -> NewJob:
+        """The job that an instance of a task class stands for."""
+        task = self._of_class.get(type(instance))
+        if task is None:
+            raise UnknownTaskError(f"{_mistake(instance)}; nothing was added")
+        return task.job(instance)
+
+
+def _mistake(given: object) -> str:
+    if isinstance(given, Task):
+        return f"{given.identifier!r} is a task, not a job: pass {given.signature.partition('(')[0]}.job(…)"
+    if inspect.iscoroutine(given):
+        given.close()
+        return f"{given.__qualname__}(…) was called instead of described: pass {given.__name__}.job(…)"
+    if isinstance(given, type):
+        return f"{given.__qualname__} is a class: pass an instance of it"
+    return f"{type(given).__qualname__} is not a task class of this application: decorate it with @app.task"

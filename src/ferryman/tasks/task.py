@@ -1,0 +1,126 @@
+"""A task: a function, the payload that it takes, and how its jobs are scheduled."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from ferryman.errors import InvalidPayloadError
+from ferryman.jobs import NewJob, check_identifier
+from ferryman.payloads import encode_payload, to_plain
+from ferryman.tasks.forms import Arguments, ArgumentsError
+from ferryman.tasks.keyword_form import KeywordForm
+from ferryman.tasks.mismatches import MismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ferryman.context import WorkerContext
+    from ferryman.jobs import JobSpec
+    from ferryman.tasks.definitions import Definition
+    from ferryman.tasks.forms import PayloadForm
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Task(Generic[P, R]):
+    """What `@app.task` makes of a function. Calling it runs the function, here and now.
+
+    P are the parameters of `job`, without the context; R is what the function returns.
+
+    identifier: the name that jobs carry in the database
+    function: what the worker runs; for a task class, its `run`
+    task_class: the class, if the task was defined by one
+    defaults: the schedule of its jobs, unless `add_job` is told otherwise
+    is_async: whether the function must be awaited
+    """
+
+    def __init__(self, definition: Definition, identifier: str, defaults: JobSpec) -> None:
+        check_identifier(identifier)
+        self.identifier = identifier
+        self.defaults = defaults
+        self.function: Callable[..., R] = definition.function
+        self.task_class = definition.task_class
+        self.is_async = definition.is_async
+        self._definition = definition
+        functools.update_wrapper(self, definition.subject)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        """Run the function."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.identifier!r}: {self.signature}>"
+
+    @property
+    def signature(self) -> str:
+        """The name and parameters as somebody who adds a job sees them."""
+        return self._definition.signature
+
+    @property
+    def place(self) -> str:
+        """Where the task was defined, for people."""
+        return self._definition.place
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """A job of this task, for `add_job`. Takes the arguments of the function, without the context.
+
+        `InvalidPayloadError` when the function could not be called with them, or JSON cannot hold them.
+        """
+        form = self._definition.shape.form
+        try:
+            payload_json = self._stored(form, form.gather(args, kwargs))
+        except ArgumentsError as error:
+            raise self._refusal(str(error)) from None
+        return NewJob(self.identifier, payload_json, self.defaults)
+
+    def batch_job(self, items: Iterable[Any]) -> NewJob:
+        """One job for many items, whose payload is their list. Only for a task whose one parameter is a list."""
+        form = self._definition.shape.form
+        if not isinstance(form, KeywordForm) or form.list_name is None:
+            raise self._refusal("a batch job needs a task whose only parameter is a list")
+        listed = list(items)
+        if not listed:
+            raise self._refusal("batch job payload must contain at least one item")
+        payload_json = self._stored(form, {form.list_name: listed})
+        return NewJob(self.identifier, payload_json[payload_json.index(":") + 1 : -1], self.defaults)
+
+    def decode(self, payload_json: str, context: WorkerContext | None = None) -> Arguments:
+        """What to call `function` with. `InvalidPayloadError` when the payload is not one of this task."""
+        shape = self._definition.shape
+        try:
+            arguments = shape.form.arguments(shape.form.read(payload_json))
+        except MismatchError as error:
+            raise InvalidPayloadError(
+                f"task {self.identifier!r}: {error.worded('payload field')}; it takes {shape.signature}"
+            ) from None
+        if shape.context is None:
+            return arguments
+        return Arguments(arguments.args, {**arguments.kwargs, shape.context: context})
+
+    def _stored(self, form: PayloadForm, value: Any) -> str:
+        """The payload for `value`, read back once: what is accepted here can be decoded by the worker."""
+        try:
+            payload_json = encode_payload(value)
+        except InvalidPayloadError as error:
+            payload_json = self._stored_by_type(form, value, error)
+        try:
+            form.read(payload_json)
+        except MismatchError as error:
+            raise self._refusal(error.worded(form.noun)) from None
+        return payload_json
+
+    def _stored_by_type(self, form: PayloadForm, value: Any, refused: InvalidPayloadError) -> str:
+        """The payload for what only an annotation brings back as it was: bytes, sets, keys that are not strings."""
+        try:
+            payload_json = encode_payload(to_plain(value))
+            comes_back = form.read(payload_json) == value
+        except (InvalidPayloadError, MismatchError, NotImplementedError, RecursionError, TypeError, ValueError):
+            comes_back = False
+        if not comes_back:
+            raise InvalidPayloadError(f"{self.signature}: {refused}") from None
+        return payload_json
+
+    def _refusal(self, problem: str) -> InvalidPayloadError:
+        return InvalidPayloadError(f"{self.signature}: {problem}; nothing was added")

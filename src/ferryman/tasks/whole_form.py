@@ -1,0 +1,71 @@
+"""A payload that is one structured value: the only parameter of a function, or an instance of a task class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ferryman.tasks.forms import Arguments, ArgumentsError, is_null
+
+if TYPE_CHECKING:
+    from ferryman.tasks.objects import ObjectDecoder
+    from ferryman.tasks.parameters import Parameter
+
+
+@dataclass(frozen=True, slots=True)
+class WholeForm:
+    """One structured parameter, whose value is the payload. Null stands for its default."""
+
+    parameter: Parameter
+    decoder: ObjectDecoder
+    noun: str = "payload field"
+
+    def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The value of the one parameter."""
+        name = self.parameter.name
+        for other in kwargs.keys() - {name}:
+            raise ArgumentsError(f"unknown argument {other!r}; the whole payload is the argument {name!r}")
+        given = [*args, *kwargs.values()]
+        if len(given) > 1:
+            raise ArgumentsError(f"{len(given)} arguments were given, and it takes 1")
+        if not given and self.parameter.is_required:
+            raise ArgumentsError(f"missing argument {name!r}")
+        return given[0] if given else None
+
+    def read(self, payload_json: str) -> Any:
+        """The value of the one parameter."""
+        if is_null(payload_json) and not self.parameter.is_required:
+            return None
+        return self.decoder.decode(payload_json)
+
+    def arguments(self, value: Any) -> Arguments:
+        """The one argument, or none where the default stands in."""
+        if value is None and not self.parameter.is_required:
+            return Arguments()
+        return Arguments(kwargs={self.parameter.name: value})
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceForm:
+    """An instance of a task class."""
+
+    task_class: type
+    decoder: ObjectDecoder
+    noun: str = "field"
+
+    def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The instance that was given, or one made from the arguments."""
+        if len(args) == 1 and not kwargs and type(args[0]) is self.task_class:
+            return args[0]
+        try:
+            return self.task_class(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentsError(str(error)) from error
+
+    def read(self, payload_json: str) -> Any:
+        """The instance."""
+        return self.decoder.decode(payload_json)
+
+    def arguments(self, value: Any) -> Arguments:
+        """The instance, as the `self` of its `run`."""
+        return Arguments(args=(value,))
