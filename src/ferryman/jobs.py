@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from ferryman.errors import InvalidJobError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 MAX_IDENTIFIER_LENGTH = 128
 MAX_QUEUE_NAME_LENGTH = 128
 MAX_KEY_LENGTH = 512
+MAX_FLAG_LENGTH = 128
 SMALLINT_MIN, SMALLINT_MAX = -32768, 32767
 
 
@@ -55,7 +56,7 @@ class JobSpec:
     job_key: 1 to 512 characters; at most one waiting job has a given key
     job_key_mode: what to do when the key is taken (default: `JobKeyMode.REPLACE`)
     priority: -32,768 to 32,767, smaller runs first (default: 0)
-    flags: labels that workers may be told to leave alone
+    flags: labels that workers may be told to leave alone; kept as a tuple
     """
 
     queue_name: str | None = None
@@ -64,29 +65,26 @@ class JobSpec:
     job_key: str | None = None
     job_key_mode: JobKeyMode | None = None
     priority: int | None = None
-    flags: Iterable[str] | None = None
+    flags: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.queue_name is not None:
-            check_text("queue_name", self.queue_name, MAX_QUEUE_NAME_LENGTH)
-        if self.job_key is not None:
-            check_text("job_key", self.job_key, MAX_KEY_LENGTH)
-        check_time("run_at", self.run_at)
-        check_integer("max_attempts", self.max_attempts, 1, SMALLINT_MAX)
-        check_integer("priority", self.priority, SMALLINT_MIN, SMALLINT_MAX)
-        if self.job_key_mode is not None:
-            object.__setattr__(self, "job_key_mode", _key_mode(self.job_key_mode))
-        if self.flags is not None:
-            object.__setattr__(self, "flags", _checked_flags(self.flags))
+        for name, check in _CHECKS.items():
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, check(name, value))
+
+    def __repr__(self) -> str:
+        given = (f"{item.name}={value!r}" for item in fields(self) if (value := getattr(self, item.name)) is not None)
+        return f"JobSpec({', '.join(given)})"
 
     def over(self, defaults: JobSpec) -> JobSpec:
         """These settings, with `defaults` where this spec says nothing."""
         missing = {
-            item.name: getattr(defaults, item.name)
-            for item in fields(self)
-            if getattr(self, item.name) is None
+            name: value
+            for name in _CHECKS
+            if (value := getattr(defaults, name)) is not None and getattr(self, name) is None
         }
-        return replace(self, **missing)
+        return replace(self, **missing) if missing else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ class NewJob:
 
     identifier: str
     payload_json: str = field(repr=False)
-    spec: JobSpec = field(default_factory=JobSpec)
+    spec: JobSpec = field(default_factory=lambda: NO_SPEC)
 
     def __post_init__(self) -> None:
         check_identifier(self.identifier)
@@ -107,10 +105,12 @@ class RawJobSpec:
 
     identifier: str
     payload: Any = field(repr=False)
-    spec: JobSpec = field(default_factory=JobSpec)
+    spec: JobSpec = field(default_factory=lambda: NO_SPEC)
 
     def __post_init__(self) -> None:
         check_identifier(self.identifier)
+        if not isinstance(self.spec, JobSpec):
+            raise InvalidJobError(f"spec must be a JobSpec, not {type(self.spec).__name__}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,42 +158,46 @@ class Job:
         return json.loads(self.payload_json)
 
 
-def check_identifier(identifier: str) -> None:
+def check_identifier(identifier: str) -> str:
     """Refuse a task identifier that the database would refuse."""
-    check_text("identifier", identifier, MAX_IDENTIFIER_LENGTH)
+    return check_text("identifier", identifier, MAX_IDENTIFIER_LENGTH)
 
 
-def check_text(name: str, value: str, longest: int) -> None:
-    """Refuse text that is empty, too long, or that PostgreSQL cannot store."""
+def check_text(name: str, value: str, longest: int) -> str:
+    """Refuse text that is empty, too long, or that PostgreSQL cannot store. Members of string enums become text."""
     if not isinstance(value, str):
         raise InvalidJobError(f"{name} must be a string, not {type(value).__name__}")
     if not 1 <= len(value) <= longest:
         raise InvalidJobError(f"{name} must have 1 to {longest} characters; this one has {len(value)}")
     check_storable(name, value)
+    return str.__str__(value)
 
 
 def check_storable(name: str, value: str) -> None:
     """Refuse text with characters that PostgreSQL cannot store."""
     if "\0" in value:
         raise InvalidJobError(f"{name} contains a NUL character, which PostgreSQL cannot store")
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise InvalidJobError(f"{name} contains half of a surrogate pair, which is not valid text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidJobError(f"{name} contains half of a surrogate pair, which is not valid text") from None
 
 
-def check_integer(name: str, value: int | None, least: int, most: int) -> None:
-    """Refuse anything but a whole number within the limits; None passes."""
+def check_integer(name: str, value: int | None, least: int, most: int) -> int | None:
+    """Refuse anything but a whole number within the limits; None passes. Members of integer enums become numbers."""
     if value is None:
-        return
+        return None
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidJobError(f"{name} must be a whole number, not {type(value).__name__}")
     if not least <= value <= most:
-        raise InvalidJobError(f"{name} must be between {least} and {most}; got {value}")
+        raise InvalidJobError(f"{name} must be between {least} and {most}; got {int.__repr__(value)}")
+    return int.__int__(value)
 
 
-def check_time(name: str, value: datetime | None) -> None:
+def check_time(name: str, value: datetime | None) -> datetime | None:
     """Refuse anything but a datetime with a time zone; None passes."""
     if value is None:
-        return
+        return None
     if not isinstance(value, datetime):
         raise InvalidJobError(f"{name} must be a datetime, not {type(value).__name__}")
     if value.utcoffset() is None:
@@ -201,22 +205,41 @@ def check_time(name: str, value: datetime | None) -> None:
             f"{name} must have a time zone; got {value.isoformat()}. "
             f"Use datetime.now(timezone.utc), or give it a tzinfo."
         )
+    try:
+        value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidJobError(f"{name} lies outside the years 1 to 9999 in UTC; got {value.isoformat()}") from None
+    return value
 
 
-def _key_mode(value: JobKeyMode | str) -> JobKeyMode:
+def _key_mode(name: str, value: JobKeyMode | str) -> JobKeyMode:
     try:
         return JobKeyMode(value)
     except ValueError:
         allowed = ", ".join(repr(mode.value) for mode in JobKeyMode)
-        raise InvalidJobError(f"job_key_mode must be one of {allowed}; got {value!r}") from None
+        raise InvalidJobError(f"{name} must be one of {allowed}; got {value!r}") from None
 
 
-def _checked_flags(flags: Iterable[str]) -> tuple[str, ...]:
+def _flags(name: str, flags: Iterable[str]) -> tuple[str, ...]:
     if isinstance(flags, str):
-        raise InvalidJobError(f"flags must be a list of strings; got the single string {flags!r}")
-    listed = tuple(dict.fromkeys(flags))
-    for flag in listed:
-        if not isinstance(flag, str):
-            raise InvalidJobError(f"flags must be strings; got {type(flag).__name__}")
-        check_storable("a flag", flag)
-    return listed
+        raise InvalidJobError(f"{name} must be a list of strings; got the single string {flags!r}")
+    try:
+        listed = list(flags)
+    except TypeError:
+        raise InvalidJobError(f"{name} must be a list of strings, not {type(flags).__name__}") from None
+    return tuple(dict.fromkeys(check_text(f"each of {name}", flag, MAX_FLAG_LENGTH) for flag in listed))
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "queue_name": lambda name, value: check_text(name, value, MAX_QUEUE_NAME_LENGTH),
+    "run_at": check_time,
+    "max_attempts": lambda name, value: check_integer(name, value, 1, SMALLINT_MAX),
+    "job_key": lambda name, value: check_text(name, value, MAX_KEY_LENGTH),
+    "job_key_mode": _key_mode,
+    "priority": lambda name, value: check_integer(name, value, SMALLINT_MIN, SMALLINT_MAX),
+    "flags": _flags,
+}
+"""The fields of `JobSpec`. Each check returns the value as it is kept."""
+
+NO_SPEC = JobSpec()
+"""Leaves everything to the task and the database. Shared, since many jobs say no more than that."""

@@ -23,6 +23,8 @@ MAX_DEPTH = 256
 MAX_INTEGER_BITS = 13_000
 """Python itself refuses to read numbers of more than 4,300 digits."""
 
+_MASKED_SECRET = "'**********'"  # noqa: S105 - what pydantic writes in place of a SecretStr
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -64,7 +66,7 @@ def check_size(identifier: str, payload_json: str, limit: int) -> None:
 def encode_foreign(value: object) -> object:
     """Turn what msgspec does not know into what it knows: pydantic models, and subclasses of plain types."""
     if is_pydantic_model(type(value)):
-        return value.model_dump(mode="json", by_alias=True)  # type: ignore[attr-defined]
+        return _dumped(value)
     if isinstance(value, (str, int, float)):
         return _plain_leaf(value, "a value")
     raise NotImplementedError(f"a value is {_described(value)}")
@@ -74,6 +76,13 @@ def is_pydantic_model(candidate: object) -> bool:
     """Whether `candidate` is a pydantic model class. Never imports pydantic: without it there are none."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(candidate, type) and issubclass(candidate, pydantic.BaseModel)
+
+
+def _dumped(model: Any) -> object:
+    plain: object = model.model_dump(mode="json", by_alias=True)
+    if _MASKED_SECRET in repr(plain):
+        raise ValueError("a secret field would be stored as asterisks. Pass a reference to the secret instead")
+    return plain
 
 
 def _is_plain(value: Any, depth: int) -> bool:

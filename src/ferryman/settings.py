@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 DEFAULT_SCHEMA = "graphile_worker"
 DEFAULT_MAX_PAYLOAD_BYTES = 1024 * 1024
+POSTGRES_MAX_BYTES = 1024**3 - 1
+"""No value in PostgreSQL is larger than a gigabyte."""
 
 ENVIRONMENT = {
     "database_url": ("DATABASE_URL",),
@@ -38,9 +40,15 @@ class Settings:
     max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES
 
     def __post_init__(self) -> None:
-        if not isinstance(self.max_payload_bytes, int) or self.max_payload_bytes < 1:
+        if self.database_url is not None and not isinstance(self.database_url, str):
+            # Not shown: it may hold a password.
+            raise ConfigurationError(f"database_url must be a string, not {type(self.database_url).__name__}")
+        if not isinstance(self.schema, str) or not self.schema:
+            raise ConfigurationError(f"schema must be the name of a schema; got {self.schema!r}")
+        size = self.max_payload_bytes
+        if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= POSTGRES_MAX_BYTES:
             raise ConfigurationError(
-                f"max_payload_bytes must be a whole number of at least 1; got {self.max_payload_bytes!r}"
+                f"max_payload_bytes must be a whole number from 1 to {POSTGRES_MAX_BYTES:,}; got {size!r}"
             )
 
     @classmethod
@@ -52,7 +60,7 @@ class Settings:
         folder: Path | None = None,
     ) -> Settings:
         """Gather the settings. In `given`, None means that the caller said nothing."""
-        chosen = _from_pyproject(folder or Path.cwd())
+        chosen = _from_pyproject(folder)
         chosen |= _from_environment(os.environ if environ is None else environ)
         chosen |= {name: value for name, value in (given or {}).items() if value is not None}
         return cls(**chosen)
@@ -74,25 +82,42 @@ def _whole_number(variable: str, text: str) -> int:
         raise ConfigurationError(f"{variable} must be a whole number; got {text!r}") from None
 
 
-def _from_pyproject(folder: Path) -> dict[str, Any]:
+def _from_pyproject(folder: Path | None) -> dict[str, Any]:
     """`[tool.ferryman]` of the nearest pyproject.toml at or above `folder`."""
-    for candidate in (folder, *folder.parents):
-        file = candidate / "pyproject.toml"
-        if file.is_file():
-            return _checked_table(file)
-    return {}
+    file = _nearest_pyproject(folder)
+    return {} if file is None else _checked_table(file)
+
+
+def _nearest_pyproject(folder: Path | None) -> Path | None:
+    try:
+        start = folder or Path.cwd()
+        candidates = (place / "pyproject.toml" for place in (start, *start.parents))
+        return next((file for file in candidates if file.is_file()), None)
+    except OSError:
+        # A working directory that was deleted, or that we may not look at, has no settings for us.
+        return None
 
 
 def _checked_table(file: Path) -> dict[str, Any]:
+    table = _read(file).get("tool", {})
+    table = table.get("ferryman", {}) if isinstance(table, dict) else {}
+    if not isinstance(table, dict):
+        raise ConfigurationError(f"tool.ferryman in {file} must be a table, [tool.ferryman]")
+    for name in table:
+        _check_name(name, file)
+    return dict(table)
+
+
+def _read(file: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{file} could not be read: {error}") from None
-    table = document.get("tool", {}).get("ferryman", {})
+
+
+def _check_name(name: str, file: Path) -> None:
     known = [item.name for item in fields(Settings)]
-    for name in table:
-        if name not in known:
-            guess = get_close_matches(name, known, n=1)
-            hint = f"did you mean {guess[0]!r}?" if guess else f"known settings: {', '.join(known)}"
-            raise ConfigurationError(f"unknown setting {name!r} in [tool.ferryman] of {file}; {hint}")
-    return dict(table)
+    if name not in known:
+        guess = get_close_matches(name, known, n=1)
+        hint = f"did you mean {guess[0]!r}?" if guess else f"known settings: {', '.join(known)}"
+        raise ConfigurationError(f"unknown setting {name!r} in [tool.ferryman] of {file}; {hint}")

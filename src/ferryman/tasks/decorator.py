@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, final, overload
 
 from ferryman.errors import TaskError
-from ferryman.jobs import JobSpec
+from ferryman.jobs import NO_SPEC, JobSpec
 from ferryman.tasks.definitions import Definition
 from ferryman.tasks.task import Task
 
@@ -19,7 +19,7 @@ AnyClass = TypeVar("AnyClass", bound=type[Any])
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ferryman.context import WorkerContext
 
@@ -48,7 +48,7 @@ class TaskDecorator:
 
     register: Callable[[Task[..., Any]], None]
     identifier: str | None = None
-    defaults: JobSpec = field(default_factory=JobSpec)
+    defaults: JobSpec = NO_SPEC
 
     # A class can be called too, so this overlaps with the functions below; the first match is the one that counts.
     @overload
@@ -91,13 +91,14 @@ class TaskDecorator:
             IDENTIFIER, or its name in snake case)
         queue_name, max_attempts, priority, flags: how its jobs are scheduled, unless `add_job` is told otherwise
         """
+        spec = JobSpec(queue_name=queue_name, max_attempts=max_attempts, priority=priority, flags=flags)
+        chosen = TaskDecorator(self.register, identifier or self.identifier, spec.over(self.defaults))
         if definition is None:
-            spec = JobSpec(queue_name=queue_name, max_attempts=max_attempts, priority=priority, flags=flags)
-            return TaskDecorator(self.register, identifier, spec)
+            return chosen
         # Annotations may use names of the function that the task is defined in.
-        return self._define(definition, near=sys._getframe(1).f_locals)  # noqa: SLF001
+        return chosen._define(definition, near=sys._getframe(1).f_locals)  # noqa: SLF001
 
-    def _define(self, definition: Any, near: dict[str, Any]) -> Any:
+    def _define(self, definition: Any, near: Mapping[str, Any]) -> Any:
         if not callable(definition) or isinstance(definition, Task):
             raise TaskError(f"only a function or a class can become a task, and this is {definition!r}")
         described = Definition(definition, near)
@@ -109,7 +110,7 @@ class TaskDecorator:
 def _identifier_of(definition: Definition) -> str:
     name = definition.name
     if definition.task_class is not None:
-        return str(getattr(definition.task_class, "IDENTIFIER", None) or _WORD_START.sub("_", name).lower())
+        return getattr(definition.task_class, "IDENTIFIER", None) or _WORD_START.sub("_", name).lower()
     if not name.isidentifier():
         raise TaskError(f"{definition.subject!r} has no name to make an identifier of; use @app.task(identifier=…)")
     return name

@@ -98,9 +98,12 @@ class Definition:
     def _shape_of_class(self, near: Mapping[str, Any] | None) -> Shape:
         if not is_structured(self.subject):
             raise TaskError("a task class is a dataclass, a pydantic model, a msgspec struct or an attrs class")
+        fields = signature_of(self.subject).parameters
+        if "IDENTIFIER" in fields:
+            raise TaskError("IDENTIFIER is a field, and would be in every payload; annotate it as `ClassVar[str]`")
+        listed = ", ".join(shown(item, item.annotation) for item in fields.values())
         form = InstanceForm(self.subject, object_decoder(self.subject))
-        fields = ", ".join(shown(item, item.annotation) for item in signature_of(self.subject).parameters.values())
-        return Shape(form, _context_of_run(self.function, near), f"{self.name}({fields})")
+        return Shape(form, _context_of_run(self.function, near), f"{self.name}({listed})")
 
 
 def _form(parameters: Parameters) -> PayloadForm:
