@@ -241,5 +241,5 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 """The fields of `JobSpec`. Each check returns the value as it is kept."""
 
-NO_SPEC = JobSpec()
+NO_SPEC: JobSpec = JobSpec()
 """Leaves everything to the task and the database. Shared, since many jobs say no more than that."""

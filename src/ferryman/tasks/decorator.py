@@ -66,6 +66,7 @@ class TaskDecorator:
     @overload
     def __call__(
         self,
+        /,
         *,
         identifier: str | None = None,
         queue_name: str | None = None,

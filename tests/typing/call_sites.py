@@ -1,0 +1,118 @@
+"""Task definitions and calls as users write them. Checked by mypy and pyright, never run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypedDict, assert_type
+
+from ferryman import App, NewJob, WorkerContext
+from ferryman.context import CONTEXT
+
+app = App()
+
+
+@dataclass
+class ImageJob:
+    path: str
+    width: int
+
+
+class Order(TypedDict):
+    number: int
+
+
+@app.task
+async def send_email(ctx: WorkerContext, to: str, subject: str = "Hello") -> None: ...
+
+
+@app.task(identifier="shout", max_attempts=3, priority=5, queue_name="loud", flags=["voice"])
+def shout(text: str) -> int:
+    return len(text)
+
+
+@app.task
+async def with_default(to: str, ctx: WorkerContext = CONTEXT) -> None: ...
+
+
+@app.task
+async def with_optional(to: str, ctx: WorkerContext | None = None) -> None: ...
+
+
+@app.task
+def resize(image: ImageJob) -> None: ...
+
+
+@app.task
+def ship(order: Order) -> None: ...
+
+
+@app.task
+def anything(payload: dict[str, Any]) -> None: ...
+
+
+@app.task
+def any_first(value: Any, other: int) -> None: ...
+
+
+@app.task
+def no_payload() -> None: ...
+
+
+@app.task
+def named_only(*, to: str) -> None: ...
+
+
+@app.task
+def collects(first: int, **others: str) -> None: ...
+
+
+@app.task
+@dataclass
+class Charge:
+    amount: int
+
+    async def run(self, ctx: WorkerContext) -> None: ...
+
+
+@app.task(identifier="refund", max_attempts=2)
+@dataclass
+class Refund:
+    amount: int
+
+    def run(self) -> None: ...
+
+
+assert_type(send_email.job(to="a@b.c"), NewJob)
+assert_type(send_email.job("a@b.c", "Hi"), NewJob)
+assert_type(shout.job(text="hi"), NewJob)
+assert_type(with_default.job(to="a@b.c"), NewJob)
+assert_type(with_optional.job("a@b.c"), NewJob)
+assert_type(resize.job(ImageJob("a.png", 3)), NewJob)
+assert_type(resize.job(image=ImageJob("a.png", 3)), NewJob)
+assert_type(ship.job({"number": 1}), NewJob)
+assert_type(anything.job({"any": "thing"}), NewJob)
+assert_type(no_payload.job(), NewJob)
+assert_type(named_only.job(to="a@b.c"), NewJob)
+assert_type(collects.job(1, more="text"), NewJob)
+assert_type(Charge(amount=3), Charge)
+assert_type(Refund(amount=3), Refund)
+assert_type(app.tasks["refund"].job(amount=3), NewJob)
+any_first.job(value=1, other=2)
+
+
+async def calls(ctx: WorkerContext) -> None:
+    assert_type(shout("hi"), int)
+    assert_type(shout(text="hi"), int)
+    assert_type(await send_email(ctx, to="a@b.c"), None)
+    assert_type(await send_email(ctx, "a@b.c", subject="Hi"), None)
+    await with_default("a@b.c", ctx)
+    await with_default("a@b.c")
+    await Charge(amount=3).run(ctx)
+
+
+async def adds() -> None:
+    async with app.client() as client:
+        await client.add_job(send_email.job(to="a@b.c"))
+        await client.add_job(Charge(amount=3))
+    with app.sync_client(use_local_time=True) as blocking:
+        blocking.add_job(shout.job("hi"))

@@ -1,0 +1,73 @@
+"""Mistakes that a type checker must find: mypy refuses an ignore that silences nothing, so each line is a proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict, assert_type
+
+from ferryman import App, WorkerContext
+
+app = App()
+
+
+@dataclass
+class ImageJob:
+    path: str
+    width: int
+
+
+class Order(TypedDict):
+    number: int
+
+
+@app.task
+async def send_email(ctx: WorkerContext, to: str, subject: str = "Hello") -> None: ...
+
+
+@app.task(max_attempts=3)
+def shout(text: str) -> int:
+    return len(text)
+
+
+@app.task
+def resize(image: ImageJob) -> None: ...
+
+
+@app.task
+def ship(order: Order) -> None: ...
+
+
+@app.task
+async def context_last(to: str, ctx: WorkerContext) -> None: ...
+
+
+@app.task
+@dataclass
+class Charge:
+    amount: int
+
+    async def run(self, ctx: WorkerContext) -> None: ...
+
+
+send_email.job()  # type: ignore[call-arg]
+send_email.job(to=1)  # type: ignore[arg-type]
+send_email.job(too="a@b.c")  # type: ignore[call-arg]
+send_email.job("a@b.c", "Hi", "and more")  # type: ignore[call-arg]
+send_email.job("a@b.c", to="a@b.c")  # type: ignore[misc]
+shout.job(text=b"hi")  # type: ignore[arg-type]
+resize.job({"path": "a.png", "width": 3})  # type: ignore[arg-type]
+ship.job({"numer": 1})  # type: ignore[typeddict-item]
+Charge(amount="3")  # type: ignore[arg-type]
+
+# A context that is neither first nor has a default: it works, but type checkers take it for an argument of the job.
+context_last.job(to="a@b.c")  # type: ignore[call-arg]
+
+app.task(max_atempts=3)  # type: ignore[call-overload]
+app.task(flags=[1])  # type: ignore[list-item]
+
+
+async def calls(ctx: WorkerContext) -> None:
+    await send_email(to="a@b.c")  # type: ignore[call-arg]
+    await send_email(ctx)  # type: ignore[call-arg]
+    shout(1)  # type: ignore[arg-type]
+    assert_type(shout("hi"), str)  # type: ignore[assert-type]
