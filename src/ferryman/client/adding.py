@@ -42,8 +42,8 @@ def add_raw_job(
     notify: bool = True,
     using: Any = None,
 ) -> Steps[Job]:
-    """Add a job for a task that this program need not know. A payload of None is stored as `{}`, as in Node."""
-    job = core.raw_job(identifier, {} if payload is None else payload, spec)
+    """Add a job for a task that this program need not know. None is stored as `{}`, as in Node."""
+    job = core.raw_job(identifier, payload, spec)
     added = yield from _add_one(job, notify=notify, using=using)
     return added
 

@@ -56,7 +56,7 @@ def cleanup(
 ) -> Steps[Cleaned]:
     """Clear away failed jobs, unused queues or unused tasks. By default only unused queues."""
     chosen = _checked(tasks)
-    kept = {*core.tasks.identifiers, *keep_task_identifiers}
+    kept = {*core.tasks, *keep_task_identifiers}
     for identifier in kept:
         check_identifier(identifier)
 

@@ -29,8 +29,9 @@ class Core:
         return self._finished(made, made.spec if spec is None else spec.over(made.spec))
 
     def raw_job(self, identifier: str, payload: object, spec: JobSpec | None) -> NewJob:
-        """A job for any task identifier, with any JSON payload."""
-        return self._finished(NewJob(identifier, encode_payload(payload)), spec or JobSpec())
+        """A job for any task identifier, with any JSON payload. None is no payload: an empty object, as in Node."""
+        payload_json = "{}" if payload is None else encode_payload(payload)
+        return self._finished(NewJob(identifier, payload_json), spec or JobSpec())
 
     def _finished(self, job: NewJob, spec: JobSpec) -> NewJob:
         check_size(job.identifier, job.payload_json, self.max_payload_bytes)

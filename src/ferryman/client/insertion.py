@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ def add_keyed(jobs: Mapping[str, NewJob], *, preserve_run_at: bool, using: Any) 
             return added
         specs = _encoder.encode([_record(job) for job in missing]).decode()
         rows = yield adding.add_keyed_jobs(specs, preserve_run_at=preserve_run_at, using=using)
-        added |= {str(job.key): job for job in map(job_from_row, rows)}
+        added |= {job.key: _named_like(jobs[job.key], job) for job in map(job_from_row, rows) if job.key is not None}
     raise _not_added(next(iter(jobs.values())).identifier)
 
 
@@ -86,7 +87,8 @@ def dedupe(job: NewJob, *, using: Any) -> Steps[Job]:
     for _ in range(ATTEMPTS):
         rows = yield adding.dedupe_job(job, using=using)
         if rows:
-            return job_from_row(rows[0])
+            found = job_from_row(rows[0])
+            return _named_like(job, found) if found.revision == 0 else found
     raise _not_added(job.identifier)
 
 
@@ -150,6 +152,11 @@ def _as_added(job: NewJob, job_id: int, now: datetime) -> Job:
         tuple(sorted(spec.flags)) if spec.flags else (),
         JobState.SCHEDULED if run_at > now else JobState.READY,
     )
+
+
+def _named_like(new: NewJob, added: Job) -> Job:
+    """The job with the names that it was given: rows that a function adds are invisible to the query that calls it."""
+    return replace(added, task_identifier=new.identifier, queue_name=new.spec.queue_name)
 
 
 def _not_added(identifier: str) -> JobNotAddedError:

@@ -9,7 +9,7 @@ import ferryman.schema as schema_steps
 if TYPE_CHECKING:
     from ferryman.client.core import Core
     from ferryman.database.steps import Steps
-    from ferryman.schema import Migration, SchemaStatus
+    from ferryman.schema import Migration, SchemaStatus, Uninstallation, Upgrade
 
 
 def migrate(core: Core) -> Steps[Migration]:
@@ -25,3 +25,18 @@ def schema_status(core: Core) -> Steps[SchemaStatus]:
     """What is installed, and whether this version of Ferryman can use it."""
     status = yield from schema_steps.inspect(core.schema)
     return status
+
+
+def upgrade_schema(core: Core) -> Steps[Upgrade]:
+    """Bring a schema that Node 0.16 or 0.17 has installed to the newest revision. Never done unasked.
+
+    From revision 18, running Node 0.16 workers are told to stop, since they cannot work with what comes after.
+    """
+    done = yield from schema_steps.upgrade(core.schema)
+    return done
+
+
+def uninstall_extensions(core: Core) -> Steps[Uninstallation]:
+    """Remove Ferryman's own objects. Graphile's tables and all jobs stay; so does what a Rust program installed."""
+    done = yield from schema_steps.uninstall_extensions(core.schema)
+    return done

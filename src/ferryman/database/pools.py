@@ -95,17 +95,22 @@ def _configure_sync(connection: Connection[Any]) -> None:
 
 
 async def _check_async(connection: AsyncConnection[Any]) -> None:
-    _refuse_if_cut(connection)
+    if _was_cut(connection):
+        await connection.close()
+        raise OperationalError("the server closed this idle connection")
 
 
 def _check_sync(connection: Connection[Any]) -> None:
-    _refuse_if_cut(connection)
+    if _was_cut(connection):
+        connection.close()
+        raise OperationalError("the server closed this idle connection")
 
 
-def _refuse_if_cut(connection: AsyncConnection[Any] | Connection[Any]) -> None:
-    """Notice, without a round trip, that the server has hung up on an idle connection."""
+def _was_cut(connection: AsyncConnection[Any] | Connection[Any]) -> bool:
+    """Whether the server has hung up on this idle connection; found out without a round trip.
+
+    A connection that never listens has nothing to say when idle, except goodbye.
+    """
     poll = select.poll()
     poll.register(connection.pgconn.socket, select.POLLIN)
-    if poll.poll(0):
-        # An idle connection that we never LISTEN on has nothing to say but goodbye.
-        raise OperationalError("the server closed this idle connection")
+    return bool(poll.poll(0))

@@ -1,0 +1,205 @@
+"""Finding the database, losing it, and never telling its password."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from ferryman import App, Client, SyncClient
+from ferryman.embedded import EmbeddedPostgres
+from ferryman.errors import (
+    ConfigurationError,
+    DatabaseUnavailableError,
+    NoDatabaseError,
+    SchemaMissingError,
+)
+from tests.waiting import somebody_waits_for_a_lock, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRET = "s3cr3t-p4ss"
+
+
+async def test_without_any_address_the_error_names_what_was_tried_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NoDatabaseError) as caught:
+        async with Client():
+            pass
+    for word in ("DATABASE_URL", "--database-url", "PGHOST", "pyproject.toml", "ferryman postgres"):
+        assert word in str(caught.value)
+
+
+async def test_the_address_comes_from_the_environment(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", database)
+    async with App().client() as client:
+        assert (await client.counts()).total == 0
+
+
+async def test_libpqs_own_variables_are_enough(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in psycopg.conninfo.conninfo_to_dict(database).items():
+        variable = {"dbname": "PGDATABASE"}.get(name, f"PG{name.upper()}")
+        monkeypatch.setenv(variable, str(value))
+    async with Client() as client:
+        assert (await client.counts()).total == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://ferry:{SECRET}@127.0.0.1:1/db",
+        f"postgres://ferry:{SECRET}@127.0.0.1:1/db?connect_timeout=1",
+        f"postgresql+asyncpg://ferry:{SECRET}@127.0.0.1:1/db",
+        f"host=127.0.0.1 port=1 user=ferry password={SECRET}",
+    ],
+)
+async def test_an_unreachable_server_is_named_without_its_password(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(DatabaseUnavailableError, match=r"could not connect to .* at 127\.0\.0\.1:1") as caught:
+        async with Client(url):
+            pass
+    with pytest.raises(DatabaseUnavailableError) as blocking, SyncClient(url):
+        pass
+
+    for error in (caught.value, blocking.value):
+        assert SECRET not in "".join(traceback.format_exception(error))
+    assert SECRET not in caplog.text
+    assert "ferryman postgres" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", [f"postgresql://ferry:{SECRET}@[::1", f"host password={SECRET}", f"postgresql://x?passwrd={SECRET}"]
+)
+async def test_an_address_that_makes_no_sense_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="could not be understood") as caught:
+        async with Client(url):
+            pass
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_nothing_that_can_be_printed_shows_the_password() -> None:
+    url = f"postgresql://ferry:{SECRET}@127.0.0.1:1/db"
+    for thing in (App(url), App(url).settings, Client(url), SyncClient(url), App(url).client()):
+        assert SECRET not in repr(thing) + str(thing)
+
+
+async def test_a_client_that_is_not_open_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="this Client is not open"):
+        await Client("postgresql://nowhere").add_raw_job("x")
+    with pytest.raises(ConfigurationError, match="this SyncClient is not open"):
+        SyncClient("postgresql://nowhere").add_raw_job("x")
+
+
+async def test_a_database_without_the_schema_tells_how_to_install_it(empty_database: str) -> None:
+    async with Client(empty_database) as client:
+        with pytest.raises(SchemaMissingError, match="ferryman migrate"):
+            await client.add_raw_job("x")
+        await client.migrate()
+        await client.add_raw_job("x")
+
+
+async def test_connections_that_the_server_closed_while_idle_are_not_used_again(
+    client: Client, connection: psycopg.Connection
+) -> None:
+    await asyncio.gather(*(client.add_raw_job("x") for _ in range(20)))
+
+    ended = connection.execute(
+        "select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity "
+        "where datname = current_database() and pid <> pg_backend_pid()"
+    ).fetchone()
+    await asyncio.gather(*(client.add_raw_job("x") for _ in range(20)))
+
+    assert ended is not None
+    assert ended[0] >= 1
+    assert (await client.counts()).total == 40
+
+
+def test_the_blocking_client_does_not_use_closed_connections_either(
+    sync_client: SyncClient, connection: psycopg.Connection
+) -> None:
+    sync_client.add_raw_job("x")
+    connection.execute(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
+        "where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    sync_client.add_raw_job("x")
+    assert sync_client.counts().total == 2
+
+
+async def test_a_connection_lost_in_the_middle_says_that_the_outcome_is_unknown(
+    client: Client, connection: psycopg.Connection, database: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as blocker:
+        await blocker.execute("lock table graphile_worker._private_jobs in access exclusive mode")
+        add = asyncio.create_task(client.add_raw_job("x"))
+        await until(lambda: somebody_waits_for_a_lock(connection), "the add waits")
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        )
+
+        with pytest.raises(DatabaseUnavailableError, match="may or may not have taken effect"):
+            await add
+    await client.add_raw_job("x")
+
+
+async def test_a_cancelled_call_leaves_the_client_usable(
+    client: Client, connection: psycopg.Connection, database: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as blocker:
+        await blocker.execute("lock table graphile_worker._private_jobs in access exclusive mode")
+        add = asyncio.create_task(client.add_raw_job("x"))
+        await until(lambda: somebody_waits_for_a_lock(connection), "the add waits")
+        add.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await add
+    job = await client.add_raw_job("y")
+    assert [found.id for found in (await client.list_jobs()).jobs] == [job.id]
+
+
+async def test_two_clients_deadlocked_by_a_third_party_both_succeed(database: str) -> None:
+    """Deadlocks undo everything, so a client on its own connection simply tries again."""
+    async with Client(database) as client, await psycopg.AsyncConnection.connect(database, autocommit=True) as other:
+        await other.execute(
+            "create function fail_once() returns trigger language plpgsql as $$ begin "
+            "if (select last_value < 3 from graphile_worker.jobs_id_seq1) "
+            "then raise exception 'victim' using errcode = '40P01'; end if; return new; end $$"
+        )
+        await other.execute(
+            "create trigger t before insert on graphile_worker._private_jobs for each row execute function fail_once()"
+        )
+
+        job = await client.add_raw_job("x")
+
+        assert job.id == 3
+
+
+async def test_an_embedded_address_brings_its_own_server(server_folder: Path) -> None:
+    async with Client(f"embedded:{server_folder}/pg") as client:
+        await client.migrate()
+        await client.add_raw_job("x")
+        with SyncClient(f"embedded:{server_folder}/pg") as same:
+            assert same.counts().total == 1
+
+
+async def test_connections_bear_our_name_unless_told_otherwise(database: str, connection: psycopg.Connection) -> None:
+    query = "select distinct application_name from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()"
+    async with Client(database):
+        assert connection.execute(query).fetchall() == [("ferryman",)]
+    async with Client(make_conninfo(database, application_name="shop")):
+        names = {name for (name,) in connection.execute(query)}
+        assert "shop" in names
+
+
+def test_an_embedded_server_is_never_chosen_silently(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(EmbeddedPostgres, "start", lambda _self: pytest.fail("started a server unasked"))
+    with pytest.raises(NoDatabaseError), SyncClient():
+        pass

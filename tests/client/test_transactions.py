@@ -1,0 +1,279 @@
+"""Adding jobs inside the caller's own transaction: they commit and roll back with it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import dict_row
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+from ferryman import Client, JobKeyMode, JobSpec, RawJobSpec, RescheduleJobOptions, SyncClient
+from ferryman.errors import ConfigurationError, SchemaMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+HOSTILE = {"text": 'it\'s 100% $1 :name \\ "quoted" é🚢', "none": None}
+QUEUED = JobSpec(queue_name="q:%s:1", priority=-3, flags=["a", "b"], max_attempts=2)
+KEYED = JobSpec(job_key="k:%(x)s", job_key_mode=JobKeyMode.PRESERVE_RUN_AT)
+DEDUPED = JobSpec(job_key="d", job_key_mode=JobKeyMode.UNSAFE_DEDUPE, flags=[])
+
+
+class Undo(Exception):
+    """Raised inside a transaction to make its owner roll back."""
+
+
+def _url(dsn: str, driver: str) -> URL:
+    parts = conninfo_to_dict(dsn)
+    return URL.create(
+        driver,
+        username=str(parts["user"]),
+        password=str(parts["password"]),
+        database=str(parts["dbname"]),
+        query={"host": str(parts["host"]), "port": str(parts["port"])},
+    )
+
+
+@asynccontextmanager
+async def _psycopg_async(dsn: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(dsn, row_factory=dict_row) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def _asyncpg(dsn: str) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(dsn=_as_url(dsn))
+    try:
+        async with connection.transaction():
+            yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def _asyncpg_pool(dsn: str) -> AsyncIterator[Any]:
+    async with asyncpg.create_pool(dsn=_as_url(dsn), min_size=1, max_size=1) as pool, pool.acquire() as connection:
+        async with connection.transaction():
+            yield connection
+
+
+@asynccontextmanager
+async def _sqlalchemy_asyncpg_core(dsn: str) -> AsyncIterator[Any]:
+    engine = create_async_engine(_url(dsn, "postgresql+asyncpg"))
+    try:
+        async with engine.begin() as connection:
+            yield connection
+    finally:
+        await engine.dispose()
+
+
+@asynccontextmanager
+async def _sqlalchemy_psycopg_session(dsn: str) -> AsyncIterator[Any]:
+    engine = create_async_engine(_url(dsn, "postgresql+psycopg"))
+    try:
+        async with AsyncSession(engine) as session, session.begin():
+            yield session
+    finally:
+        await engine.dispose()
+
+
+@contextmanager
+def _psycopg_sync(dsn: str) -> Iterator[Any]:
+    with psycopg.connect(dsn, row_factory=dict_row) as connection:
+        yield connection
+
+
+@contextmanager
+def _sqlalchemy_core(dsn: str) -> Iterator[Any]:
+    engine = create_engine(_url(dsn, "postgresql+psycopg"))
+    try:
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _sqlalchemy_session(dsn: str) -> Iterator[Any]:
+    engine = create_engine(_url(dsn, "postgresql+psycopg"))
+    try:
+        with Session(engine) as session, session.begin():
+            yield session
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _django(dsn: str) -> Iterator[Any]:
+    with _django_atomic(dsn) as wrapper:
+        yield wrapper
+
+
+@contextmanager
+def _django_alias(dsn: str) -> Iterator[Any]:
+    with _django_atomic(dsn):
+        yield "default"
+
+
+@contextmanager
+def _django_atomic(dsn: str) -> Iterator[Any]:
+    import django
+    from django.conf import settings
+    from django.db import connections, transaction
+
+    if not settings.configured:
+        settings.configure(USE_TZ=True, DATABASES={})
+        django.setup()
+    parts = conninfo_to_dict(dsn)
+    connections.databases["default"] = connections.configure_settings(
+        {
+            "default": {
+                "ENGINE": "django.db.backends.postgresql",
+                "NAME": parts["dbname"],
+                "USER": parts["user"],
+                "PASSWORD": parts["password"],
+                "HOST": parts["host"],
+                "PORT": parts["port"],
+            }
+        }
+    )["default"]
+    try:
+        with transaction.atomic(using="default"):
+            yield connections["default"]
+    finally:
+        connections["default"].close()
+        del connections["default"]
+
+
+def _as_url(dsn: str) -> str:
+    return _url(dsn, "postgresql").render_as_string(hide_password=False)
+
+
+ASYNC_KINDS = [
+    _psycopg_async, _asyncpg, _asyncpg_pool, _sqlalchemy_asyncpg_core, _sqlalchemy_psycopg_session,
+]  # fmt: skip
+SYNC_KINDS = [_psycopg_sync, _sqlalchemy_core, _sqlalchemy_session, _django, _django_alias]
+AsyncKind = Any
+SyncKind = Any
+
+
+@pytest.mark.parametrize("kind", ASYNC_KINDS)
+async def test_async_adds_commit_with_the_caller(client: Client, database: str, kind: AsyncKind) -> None:
+    async with kind(database) as using:
+        plain = await client.add_raw_job("x", HOSTILE, QUEUED, using=using)
+        many = await client.add_raw_jobs(
+            [RawJobSpec("y", n, KEYED if n == 1 else QUEUED) for n in range(3)], using=using
+        )
+        deduped = await client.add_raw_job("z", {}, DEDUPED, using=using)
+        inside = await client.get_job(plain.id, using=using)
+        assert await client.get_job(plain.id) is None
+
+    assert inside == plain
+    for job in (plain, *many, deduped):
+        assert await client.get_job(job.id) == job
+
+
+@pytest.mark.parametrize("kind", ASYNC_KINDS)
+async def test_async_adds_roll_back_with_the_caller(client: Client, database: str, kind: AsyncKind) -> None:
+    with pytest.raises(Undo):
+        async with kind(database) as using:
+            await client.add_raw_job("x", {}, using=using)
+            await client.add_raw_jobs([RawJobSpec("x", {}, KEYED), RawJobSpec("x", {})], using=using)
+            raise Undo
+
+    assert (await client.counts()).total == 0
+
+
+@pytest.mark.parametrize("kind", SYNC_KINDS)
+def test_blocking_adds_commit_with_the_caller(sync_client: SyncClient, database: str, kind: SyncKind) -> None:
+    with kind(database) as using:
+        plain = sync_client.add_raw_job("x", HOSTILE, QUEUED, using=using)
+        many = sync_client.add_raw_jobs(
+            [RawJobSpec("y", n, KEYED if n == 1 else QUEUED) for n in range(3)], using=using
+        )
+        deduped = sync_client.add_raw_job("z", {}, DEDUPED, using=using)
+        inside = sync_client.get_job(plain.id, using=using)
+        assert sync_client.get_job(plain.id) is None
+
+    assert inside == plain
+    for job in (plain, *many, deduped):
+        assert sync_client.get_job(job.id) == job
+
+
+@pytest.mark.parametrize("kind", SYNC_KINDS)
+def test_blocking_adds_roll_back_with_the_caller(sync_client: SyncClient, database: str, kind: SyncKind) -> None:
+    with pytest.raises(Undo), kind(database) as using:
+        sync_client.add_raw_job("x", {}, using=using)
+        sync_client.add_raw_jobs([RawJobSpec("x", {}, KEYED), RawJobSpec("x", {})], using=using)
+        raise Undo
+
+    assert sync_client.counts().total == 0
+
+
+@pytest.mark.parametrize("kind", SYNC_KINDS)
+def test_every_other_operation_takes_a_borrowed_connection_too(
+    sync_client: SyncClient, database: str, kind: SyncKind
+) -> None:
+    a, b, c = sync_client.add_raw_jobs([RawJobSpec("x", n, JobSpec(job_key=f"k{n}")) for n in range(3)])
+    with kind(database) as using:
+        sync_client.reschedule_jobs([a.id], RescheduleJobOptions(priority=9), using=using)
+        sync_client.permanently_fail_jobs([a.id], "no", using=using)
+        sync_client.complete_jobs([b.id], using=using)
+        sync_client.remove_job("k2", using=using)
+        sync_client.force_unlock_workers(["nobody"], using=using)
+        assert [job.id for job in sync_client.list_jobs(flags=None, state="failed", using=using).jobs] == [a.id]
+        assert sync_client.counts(using=using).total == 1
+        assert sync_client.counts().total == 3
+
+    assert [job.id for job in sync_client.list_jobs().jobs] == [a.id]
+
+
+async def test_a_client_that_only_borrows_need_not_be_opened(database: str) -> None:
+    client = Client(schema="graphile_worker")
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        job = await client.add_raw_job("x", {}, using=connection)
+
+    async with Client(database) as other:
+        assert await other.get_job(job.id) == job
+
+
+async def test_a_blocking_connection_is_not_taken_by_the_async_client(client: Client, database: str) -> None:
+    with psycopg.connect(database) as connection, pytest.raises(ConfigurationError, match="Use it with SyncClient"):
+        await client.add_raw_job("x", {}, using=connection)
+
+
+async def test_an_async_connection_is_not_taken_by_the_blocking_client(sync_client: SyncClient, database: str) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        with pytest.raises(ConfigurationError, match="Use it with Client"):
+            sync_client.add_raw_job("x", {}, using=connection)
+
+
+@pytest.mark.parametrize("bad", [object(), 7, print])
+def test_something_that_is_no_connection_is_refused(sync_client: SyncClient, bad: object) -> None:
+    with pytest.raises(ConfigurationError, match="no connection that Ferryman knows"):
+        sync_client.add_raw_job("x", {}, using=bad)
+
+
+@pytest.mark.parametrize("kind", ASYNC_KINDS)
+async def test_a_missing_schema_is_named_whatever_the_driver(empty_database: str, kind: AsyncKind) -> None:
+    client = Client(schema="nowhere")
+
+    with pytest.raises(SchemaMissingError, match='the schema "nowhere" is not installed'):
+        async with kind(empty_database) as using:
+            await client.add_raw_job("x", {}, using=using)
+
+
+@pytest.mark.parametrize("kind", SYNC_KINDS)
+def test_a_missing_schema_is_named_in_blocking_code_too(empty_database: str, kind: SyncKind) -> None:
+    client = SyncClient(schema='no"where:%s')
+
+    with pytest.raises(SchemaMissingError, match="is not installed"), kind(empty_database) as using:
+        client.add_raw_job("x", {}, using=using)
