@@ -1,0 +1,5 @@
+"""`python -m ferryman.cli` is `ferryman`."""
+
+from ferryman.cli import main
+
+main()

@@ -1,0 +1,79 @@
+"""`ferryman cleanup`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from ferryman import CleanupTask
+from ferryman.cli.clean import clean_line
+from ferryman.cli.commands import database_command
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferryman import Cleaned, SyncClient
+
+
+def cleanup_task(name: str) -> CleanupTask:
+    """The type of an argument: a clean-up as Node spells it, or in lower case and with hyphens."""
+    try:
+        return CleanupTask(name.upper().replace("-", "_"))
+    except ValueError:
+        known = ", ".join(task.value for task in CleanupTask)
+        raise click.BadParameter(f"{name!r} is not a clean-up task; there are: {known}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupReport:
+    """What was deleted."""
+
+    chosen: Sequence[CleanupTask]
+    cleaned: Cleaned
+    exit_code: int = 0
+
+    def document(self) -> object:
+        """Names of tasks and queues, and the number of failed jobs."""
+        return asdict(self.cleaned)
+
+    def lines(self) -> list[str]:
+        """One line for each clean-up that was asked for."""
+        return [self._told(task) for task in self.chosen]
+
+    def _told(self, task: CleanupTask) -> str:
+        match task:
+            case CleanupTask.DELETE_PERMAFAILED_JOBS:
+                return f"Deleted failed jobs: {self.cleaned.failed_jobs}"
+            case CleanupTask.GC_JOB_QUEUES:
+                return f"Deleted unused queues: {_listed(self.cleaned.queue_names)}"
+            case CleanupTask.GC_TASK_IDENTIFIERS:
+                return f"Deleted unused tasks: {_listed(self.cleaned.task_identifiers)}{_restart(self.cleaned)}"
+
+
+@click.command()
+@click.argument("tasks", metavar="[TASK]...", type=cleanup_task, nargs=-1)
+@click.option("--keep", multiple=True, metavar="IDENTIFIER", help="A task not to delete; may be given more than once.")
+@database_command
+def cleanup(client: SyncClient, *, tasks: tuple[CleanupTask, ...], keep: tuple[str, ...]) -> CleanupReport:
+    """Clear away unused queues, unused tasks or failed jobs.
+
+    TASK is GC_JOB_QUEUES (the default), GC_TASK_IDENTIFIERS or DELETE_PERMAFAILED_JOBS; gc-job-queues and so on mean
+    the same. Node and Rust workers that are running do not see new jobs of a task that was deleted until they restart:
+    name their tasks with --keep.
+
+    \b
+    Example:
+      ferryman cleanup gc-job-queues delete-permafailed-jobs
+    """
+    chosen = tuple(dict.fromkeys(tasks)) or (CleanupTask.GC_JOB_QUEUES,)
+    return CleanupReport(chosen, client.cleanup(chosen, keep_task_identifiers=keep))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(clean_line, names)) or "none"
+
+
+def _restart(cleaned: Cleaned) -> str:
+    return ". Restart Node and Rust workers that serve them." if cleaned.task_identifiers else ""

@@ -1,0 +1,11 @@
+"""Errors of the commands themselves."""
+
+from ferryman.errors import FerrymanError
+
+
+class NotFoundError(FerrymanError):
+    """What was asked for is not there."""
+
+
+class NotConfirmedError(FerrymanError):
+    """The user was asked, and did not say yes."""

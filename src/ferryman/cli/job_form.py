@@ -1,0 +1,23 @@
+"""A job as a JSON document."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from ferryman import Job
+
+
+def job_document(job: Job) -> dict[str, Any]:
+    """Every field. The payload is the text that the database holds, byte for byte; times are in UTC."""
+    return dict(_plain(item.name, getattr(job, item.name)) for item in fields(job))
+
+
+def _plain(name: str, value: Any) -> tuple[str, Any]:
+    if name == "payload_json":
+        return "payload", msgspec.Raw(value.encode())
+    return name, value.astimezone(UTC) if isinstance(value, datetime) else value

@@ -1,0 +1,63 @@
+"""`ferryman postgres`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+import click
+
+from ferryman.cli.commands import output_options
+from ferryman.embedded import EmbeddedPostgres, default_folder
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+@click.command()
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where the data is kept.")
+@output_options
+def postgres(*, folder: Path | None, as_json: bool) -> None:
+    """Run a private PostgreSQL until Ctrl-C.
+
+    It prints the line that tells other programs where it is; the password in it opens only this server, which listens
+    on this machine alone. The data stays in the folder for the next time. Several programs may use one folder; the
+    server stops after the last of them.
+
+    \b
+    Example:
+      ferryman postgres --folder ./database
+    """
+    stop = _stop_signal()
+    with EmbeddedPostgres(folder or default_folder(), linger=timedelta(0)) as server:
+        _announce(server, as_json=as_json)
+        stop.wait()
+    if not as_json:
+        click.echo("Stopped, unless another program uses it. The data stays.", err=True)
+
+
+def _stop_signal() -> Event:
+    """Set by Ctrl-C and by a polite kill, from now on."""
+    stop = Event()
+
+    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGINT, ask_to_stop)
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    return stop
+
+
+def _announce(server: EmbeddedPostgres, *, as_json: bool) -> None:
+    # The only place that shows a password: without it nobody could connect. TCP, because every driver takes that form.
+    if as_json:
+        click.echo(json.dumps({"database_url": server.tcp_dsn, "folder": str(server.folder)}))
+        return
+    click.echo(f"PostgreSQL is running in {server.folder}. In another terminal:", err=True)
+    click.echo(f"export DATABASE_URL={shlex.quote(server.tcp_dsn)}")
+    click.echo("Stop it with Ctrl-C.", err=True)

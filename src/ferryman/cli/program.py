@@ -1,0 +1,56 @@
+"""The top of the command tree."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from ferryman.cli.guard import guarded
+from ferryman.cli.lazy import LazyGroup
+from ferryman.cli.manner import Manner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Program(LazyGroup):
+    """The group that turns every exception into a message and an exit code."""
+
+    def main(  # type: ignore[override]  # the overloads tell two modes apart; here there is one
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run and exit. Arguments are taken from the process unless given."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False
+        run = partial(super().main, arguments, prog_name or "ferryman", **extra)
+        sys.exit(guarded(run, Manner.of(arguments)))
+
+
+@click.group(
+    cls=Program,
+    loads={
+        "migrate": ("ferryman.cli.migrate:migrate", "Install the schema, or adopt one that Node or Rust installed."),
+        "schema": ("ferryman.cli.schema:schema", "Look at the schema, upgrade it, or take our own objects out."),
+        "jobs": ("ferryman.cli.jobs:jobs", "Add, look at and change jobs."),
+        "unlock": ("ferryman.cli.unlock:unlock", "Take all locks away from workers that are certainly dead."),
+        "cleanup": ("ferryman.cli.cleanup:cleanup", "Clear away unused queues, unused tasks or failed jobs."),
+        "postgres": ("ferryman.cli.postgres:postgres", "Run a private PostgreSQL until Ctrl-C."),
+    },
+)
+@click.version_option(package_name="ferryman", message="%(prog)s %(version)s")
+def program() -> None:
+    """Durable background jobs on PostgreSQL, in Graphile Worker's tables.
+
+    The database is the one that --database-url names, or DATABASE_URL, or [tool.ferryman] in pyproject.toml, or
+    libpq's PG* variables. The schema is --schema, FERRYMAN_SCHEMA or GRAPHILE_WORKER_SCHEMA.
+
+    \b
+    Example:
+      ferryman postgres                # in another terminal, if you have no PostgreSQL
+      ferryman migrate
+      ferryman jobs add send_email '{"to": "a@b.c"}'
+      ferryman jobs list
+    """

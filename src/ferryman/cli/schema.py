@@ -1,0 +1,25 @@
+"""`ferryman schema …`."""
+
+import click
+
+from ferryman.cli.lazy import LazyGroup
+
+
+@click.group(
+    cls=LazyGroup,
+    loads={
+        "status": ("ferryman.cli.schema_status:status", "Say what is installed, and whether Ferryman can use it."),
+        "upgrade": ("ferryman.cli.schema_changes:upgrade", "Take the schema to revision 20 of Graphile Worker."),
+        "uninstall-extensions": (
+            "ferryman.cli.schema_changes:uninstall_extensions",
+            "Drop Ferryman's own objects, and leave Graphile's as they are.",
+        ),
+    },
+)
+def schema() -> None:
+    """Look at the schema, upgrade it, or take our own objects out.
+
+    \b
+    Example:
+      ferryman schema status
+    """
