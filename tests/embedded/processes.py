@@ -1,11 +1,15 @@
 """The processes around one embedded server, found from the outside."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from ferryman import embedded, errors
 
 from .waiting import eventually
 
@@ -15,8 +19,16 @@ USER = Path(__file__).with_name("user.py")
 class User:
     """A process that uses the server of a folder until it is told to leave, or killed."""
 
-    def __init__(self, folder: Path, *, linger: float = 0.2, python: str = sys.executable, **options: object) -> None:
-        command = [python, str(USER), str(folder), str(linger)]
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        linger: float = 0.2,
+        python: str = sys.executable,
+        script: Path = USER,
+        **options: Any,
+    ) -> None:
+        command = [python, str(script), str(folder), str(linger)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, text=True, **options
         )
@@ -42,6 +54,15 @@ class User:
     def kill_with_children(self) -> None:
         os.killpg(self.pid, signal.SIGKILL)
         self.process.communicate()
+
+
+def copy_package(folder: Path, *, top: str = "") -> Path:
+    """Put the embedded server alone, under a top package of the test's choice, where every account can read it."""
+    library = folder / "lib"
+    shutil.copytree(Path(embedded.__file__).parent, library / "ferryman" / "embedded")
+    shutil.copy(Path(errors.__file__), library / "ferryman")
+    (library / "ferryman" / "__init__.py").write_text(top)
+    return library
 
 
 def command_lines() -> Iterator[tuple[int, str]]:
@@ -81,6 +102,17 @@ def is_running(pid: int) -> bool:
     return bool(_workplace(pid))
 
 
+def kill(*pids: int) -> None:
+    """SIGKILL, and wait until it took effect."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not any(is_running(pid) for pid in pids))
+
+
+def stopped_cleanly(folder: Path) -> bool:
+    return (folder / "server.log").read_text().strip().endswith("database system is shut down")
+
+
 def is_quiet(folder: Path) -> bool:
     """No process of the server or its watchdog is left."""
     return not processes(folder)
@@ -93,5 +125,4 @@ def end_all(folder: Path) -> None:
     try:
         eventually(lambda: is_quiet(folder), within=5)
     except AssertionError:
-        for pid in processes(folder):
-            os.kill(pid, signal.SIGKILL)
+        kill(*processes(folder))

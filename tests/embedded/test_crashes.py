@@ -1,25 +1,23 @@
-"""SIGKILL of everybody, at every moment."""
+"""SIGKILL of everybody around a server."""
 
 import os
-import shutil
 import signal
 import subprocess
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.embedded.account import account_for
 
-from .processes import is_quiet, is_running, postmaster, processes, watchdogs
+from .processes import is_quiet, kill, postmaster, processes, stopped_cleanly, watchdogs
 from .waiting import eventually
 
 
 def write_rows(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
+        connection.execute("drop table if exists kept")
         connection.execute("create table kept as select generate_series(1, 1000)")
 
 
@@ -32,11 +30,6 @@ def kept_rows(dsn: str) -> int | None:
         return None
 
 
-def kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not is_running(pid))
-
-
 def test_the_server_stops_after_its_only_user_was_killed(join, folder):
     user = join()
     user.joined()
@@ -44,7 +37,7 @@ def test_the_server_stops_after_its_only_user_was_killed(join, folder):
     user.kill()
 
     eventually(lambda: is_quiet(folder))
-    assert "database system is shut down" in (folder / "server.log").read_text()
+    assert stopped_cleanly(folder)
 
 
 def test_a_killed_user_does_not_take_the_server_from_the_others(server, join, folder):
@@ -79,7 +72,6 @@ def test_a_server_whose_watchdog_was_killed_is_adopted_by_the_next_user(server, 
     [watchdog] = watchdogs(folder)
     running = postmaster(folder)
     kill(watchdog)
-    eventually(lambda: not watchdogs(folder))
 
     join().joined()
 
@@ -110,7 +102,7 @@ def test_an_adopted_server_stops_after_its_last_user(server, join, folder):
     server.close()
 
     eventually(lambda: is_quiet(folder))
-    assert "database system is shut down" in (folder / "server.log").read_text()
+    assert stopped_cleanly(folder)
 
 
 def test_a_user_that_leaves_replaces_the_killed_watchdog_so_that_the_server_stops(server, folder):
@@ -126,8 +118,7 @@ def test_rows_survive_the_death_of_everybody(join, folder):
     write_rows(user.joined())
 
     user.kill()
-    for pid in (*watchdogs(folder), postmaster(folder)):
-        kill(pid)
+    kill(*watchdogs(folder), postmaster(folder))
 
     with EmbeddedPostgres(folder, linger=timedelta(0)) as server:
         assert kept_rows(server.dsn) == 1000
@@ -156,8 +147,7 @@ def test_a_process_that_was_given_the_pid_of_a_killed_server_is_no_obstacle(join
     user = join()
     write_rows(user.joined())
     user.kill()
-    for pid in (*watchdogs(folder), postmaster(folder)):
-        kill(pid)
+    kill(*watchdogs(folder), postmaster(folder))
     eventually(lambda: is_quiet(folder))
 
     account = account_for(folder / "data")
@@ -175,55 +165,3 @@ def name_in_pid_files(folder: Path, pid: int) -> None:
     socket_lock = Path(lines[4].strip()) / f".s.PGSQL.{lines[3].strip()}.lock"
     for path in (pid_file, socket_lock):
         path.write_text("".join([f"{pid}\n", *path.read_text().splitlines(keepends=True)[1:]]))
-
-
-def test_a_server_whose_folder_was_removed_ends(server, folder):
-    shutil.rmtree(folder)
-
-    eventually(lambda: is_quiet(folder))
-
-
-def test_an_adopted_server_whose_folder_was_removed_ends(server, join, folder):
-    kill(*watchdogs(folder))
-    join().joined()
-
-    shutil.rmtree(folder)
-
-    eventually(lambda: is_quiet(folder))
-
-
-def init_folder(folder: Path) -> Path | None:
-    return next((path for path in folder.glob("init-*") if path.is_dir()), None)
-
-
-MOMENTS: dict[str, Callable[[Path], object]] = {
-    "initdb began": init_folder,
-    "the version was written": lambda folder: list(folder.glob("init-*/PG_VERSION")),
-    "the template was made": lambda folder: list(folder.glob("init-*/base/1/*")),
-    "the data was put in place": lambda folder: (folder / "data").exists(),
-    "the server began": lambda folder: (folder / "data" / "postmaster.pid").exists(),
-}
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_first_start_that_is_killed_can_be_started_again(join, folder, moment):
-    user = join()
-    eventually(lambda: MOMENTS[moment](folder), every=0.001)
-
-    user.kill_with_children()
-
-    with EmbeddedPostgres(folder, linger=timedelta(0), settings={"fsync": "off"}) as server:
-        write_rows(server.dsn)
-    assert not list(folder.glob("init-*"))
-
-
-def test_a_newcomer_waits_for_the_initdb_of_a_killed_user(join, folder):
-    """It would otherwise clear away what that initdb still writes."""
-    user = join()
-    eventually(lambda: list(folder.glob("init-*/PG_VERSION")))
-
-    user.kill()
-
-    with EmbeddedPostgres(folder, linger=timedelta(0), settings={"fsync": "off"}) as server:
-        write_rows(server.dsn)
-    assert not list(folder.glob("init-*"))

@@ -1,6 +1,7 @@
 """Where a server listens: a free port, and a private folder for its socket."""
 
 import json
+import os
 import socket
 import stat
 import tempfile
@@ -11,7 +12,7 @@ from ferryman.embedded.account import Account
 from ferryman.embedded.layout import Layout
 
 # Not $TMPDIR and not the data folder: the path of a socket may be no longer than 104 bytes on macOS.
-SOCKETS = Path("/tmp")  # noqa: S108 - only ever a fresh, private folder in it
+SOCKETS = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - only ever a fresh, private folder in them
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ def _free_port() -> int:
 
 
 def _new_folder(account: Account) -> str:
-    folder = Path(tempfile.mkdtemp(prefix="ferryman-", dir=SOCKETS))
+    parent = next((each for each in SOCKETS if os.access(each, os.W_OK | os.X_OK)), SOCKETS[0])
+    folder = Path(tempfile.mkdtemp(prefix="ferryman-", dir=parent))
     account.own(folder)
     return str(folder)
 

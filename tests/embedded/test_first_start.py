@@ -1,0 +1,101 @@
+"""A folder in which no server was ever started."""
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ferryman.embedded import EmbeddedPostgres
+from ferryman.errors import EmbeddedServerError
+
+from .processes import is_quiet, kill, watchdogs
+from .waiting import eventually
+
+
+@pytest.fixture
+def folder(fresh_folder: Path) -> Path:
+    return fresh_folder
+
+
+def answer(dsn: str) -> int:
+    with psycopg.connect(dsn, connect_timeout=10) as connection:
+        return connection.execute("select 42").fetchone()[0]
+
+
+def test_fifteen_processes_that_start_at_once_share_one_server(join, folder):
+    users = [join() for _ in range(15)]
+
+    [dsn] = {user.joined() for user in users}
+    assert answer(dsn) == 42
+    assert len(watchdogs(folder)) == 1
+
+    for user in users:
+        user.leave()
+    eventually(lambda: is_quiet(folder))
+
+
+MOMENTS: dict[str, Callable[[Path], object]] = {
+    "initdb began": lambda folder: list(folder.glob("init-*/")),
+    "the version was written": lambda folder: list(folder.glob("init-*/PG_VERSION")),
+    "the template was made": lambda folder: list(folder.glob("init-*/base/1/*")),
+    "the data was put in place": lambda folder: (folder / "data").exists(),
+    "the server began": lambda folder: (folder / "data" / "postmaster.pid").exists(),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_first_start_that_is_killed_can_be_started_again(join, folder, moment):
+    user = join()
+    eventually(lambda: MOMENTS[moment](folder), every=0.001)
+
+    user.kill_with_children()
+
+    with EmbeddedPostgres(folder, linger=timedelta(0), settings={"fsync": "off"}) as server:
+        assert answer(server.dsn) == 42
+    assert not list(folder.glob("init-*"))
+
+
+def test_a_newcomer_waits_for_the_initdb_of_a_killed_user(join, folder):
+    """It would otherwise clear away what that initdb still writes."""
+    user = join()
+    eventually(lambda: list(folder.glob("init-*/PG_VERSION")), every=0.001)
+
+    user.kill()
+
+    with EmbeddedPostgres(folder, linger=timedelta(0), settings={"fsync": "off"}) as server:
+        assert answer(server.dsn) == 42
+    assert not list(folder.glob("init-*"))
+
+
+def test_a_server_whose_folder_is_removed_ends(server, folder):
+    shutil.rmtree(folder)
+
+    eventually(lambda: is_quiet(folder))
+
+
+def test_an_adopted_server_whose_folder_is_removed_ends(server, join, folder):
+    kill(*watchdogs(folder))
+    join().joined()
+
+    shutil.rmtree(folder)
+
+    eventually(lambda: is_quiet(folder))
+
+
+def test_an_initdb_that_fails_is_quoted_and_leaves_nothing_behind(folder, open_folder):
+    programs = open_folder / "bin"
+    programs.mkdir(mode=0o755)
+    for name, script in {
+        "postgres": "echo 'postgres (PostgreSQL) 17.2'",
+        "initdb": "[ $1 = --version ] && echo 'initdb (PostgreSQL) 17.2' && exit; echo 'no space left' >&2; exit 1",
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+
+    with pytest.raises(EmbeddedServerError, match=r"initdb could not make .*/server/data: no space left"):
+        EmbeddedPostgres(folder, binaries=programs).start()
+    assert not (folder / "data").exists()
+    assert not list(folder.glob("init-*"))

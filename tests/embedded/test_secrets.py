@@ -1,0 +1,96 @@
+"""Who learns the password: nobody but the owner of the folder."""
+
+import os
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ferryman.embedded import EmbeddedPostgres
+from ferryman.embedded.layout import Layout
+from ferryman.embedded.place import read_place
+
+from .processes import command_lines, is_quiet, postmaster, watchdogs
+from .waiting import eventually
+
+
+def password_of(folder: Path) -> str:
+    return (folder / "password").read_text()
+
+
+def test_the_password_is_in_one_file_that_only_the_owner_reads(server, folder):
+    found = subprocess.run(["grep", "-rlF", password_of(folder), folder], check=True, capture_output=True, text=True)
+
+    assert found.stdout.split() == [str(folder / "password")]
+    assert (folder / "password").stat().st_mode & 0o777 == 0o600
+    assert (folder / "password").stat().st_uid == os.geteuid()
+
+
+def test_no_command_line_shows_the_password_at_any_moment(join, fresh_folder):
+    user, seen = join(fresh_folder), set()
+    while not watchdogs(fresh_folder):
+        seen.update(line for _, line in command_lines() if str(fresh_folder) in line)
+    user.joined()
+    seen.update(line for _, line in command_lines() if str(fresh_folder) in line)
+    user.leave()
+
+    assert any("initdb" in line for line in seen)
+    assert any("postgres -D" in line for line in seen)
+    assert not [line for line in seen if password_of(fresh_folder) in line]
+
+
+def test_the_server_does_not_inherit_the_environment_of_its_first_user(join, folder, monkeypatch):
+    monkeypatch.setenv("A_CLOUD_KEY", "hunter2")
+    join().joined()
+
+    for pid in (postmaster(folder), *watchdogs(folder)):
+        assert "hunter2" not in Path(f"/proc/{pid}/environ").read_text()
+
+
+def test_neither_repr_nor_log_shows_the_password(server, folder):
+    with pytest.raises(psycopg.OperationalError), psycopg.connect(server.tcp_dsn, dbname="missing"):
+        pass
+
+    for text in (repr(server), repr(server._address), (folder / "server.log").read_text()):
+        assert password_of(folder) not in text
+
+
+@pytest.mark.parametrize("address", ["dsn", "tcp_dsn"])
+@pytest.mark.parametrize("password", ["", "wrong"])
+def test_nobody_comes_in_without_the_password(server, address, password):
+    dsn = getattr(server, address)
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(psycopg.conninfo.make_conninfo(dsn, password=password), connect_timeout=10)
+
+
+def test_the_socket_is_closed_to_other_accounts(server):
+    sockets = server._address.socket_folder
+    assert sockets.stat().st_mode & 0o777 == 0o700
+    assert len(str(sockets)) < 40
+
+
+def test_the_server_listens_on_this_machine_only(server):
+    with psycopg.connect(server.dsn) as connection:
+        assert connection.execute("show listen_addresses").fetchone() == ("127.0.0.1",)
+
+
+def test_only_the_owner_reads_the_log(server, folder):
+    assert (folder / "server.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_socket_folder_that_somebody_else_put_in_our_place_is_not_used(join, folder):
+    user = join(linger=0)
+    user.joined()
+    place = read_place(Layout(folder))
+    user.leave()
+    eventually(lambda: is_quiet(folder))
+
+    Path(place.socket_folder).mkdir(mode=0o777)
+    Path(place.socket_folder).chmod(0o777)
+    try:
+        with EmbeddedPostgres(folder, linger=timedelta(0)) as server:
+            assert str(server._address.socket_folder) != place.socket_folder
+    finally:
+        Path(place.socket_folder).rmdir()

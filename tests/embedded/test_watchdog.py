@@ -1,0 +1,76 @@
+"""The process beside the server: small, independent and quiet."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from ferryman.embedded import logfile
+from ferryman.embedded.logfile import LogFile
+
+from .processes import USER, copy_package, postmaster, watchdogs
+
+
+def test_it_does_not_need_the_rest_of_the_package(join, fresh_folder, open_folder):
+    """It runs isolated (-I), so a package that refuses to be imported there is one that it never imported."""
+    library = copy_package(open_folder, top="import sys\nassert not sys.flags.isolated\n")
+
+    user = join(fresh_folder, env=os.environ | {"PYTHONPATH": str(library)}, script=shutil.copy(USER, library))
+    user.joined()
+    [watchdog] = watchdogs(fresh_folder)
+    assert str(library) in Path(f"/proc/{watchdog}/cmdline").read_text()
+    user.leave()
+
+
+def test_only_the_standard_library_is_imported(open_folder):
+    library = copy_package(open_folder)
+
+    without, with_ours = modules_after("", library), modules_after("import ferryman.embedded", library)
+
+    assert with_ours - without - set(sys.stdlib_module_names) == {"ferryman"}
+
+
+def modules_after(statement: str, library: Path) -> set[str]:
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+    shown = subprocess.check_output([sys.executable, "-S", "-c", code], env={"PYTHONPATH": str(library)}, text=True)
+    return {name.partition(".")[0] for name in shown.split()}
+
+
+def test_it_stands_in_nobodys_way(join, folder):
+    """Its own session, no folder kept busy, no file of its starter kept open."""
+    user = join()
+    user.joined()
+    for pid in (*watchdogs(folder), postmaster(folder)):
+        assert os.getsid(pid) != os.getsid(user.pid)
+    [watchdog] = watchdogs(folder)
+    assert Path(f"/proc/{watchdog}/cwd").readlink() == Path("/")
+    files = {path.readlink().name for path in Path(f"/proc/{watchdog}/fd").iterdir()}
+    assert files == {"null", "server.log", "watched.lock"}
+
+
+def test_a_log_that_grew_too_large_is_put_aside(tmp_path, monkeypatch):
+    monkeypatch.setattr(logfile, "LARGEST_BYTES", 10)
+    log = LogFile(tmp_path / "server.log")
+    with log.append() as file:
+        file.write(b"much has happened")
+        file.flush()
+
+        log.rotate()
+        file.write(b"and more")
+
+    assert (tmp_path / "server.log.1").read_text() == "much has happened"
+    assert (tmp_path / "server.log").read_text() == "and more"
+
+
+def test_a_small_log_stays(tmp_path):
+    log = LogFile(tmp_path / "server.log")
+    with log.append() as file:
+        file.write(b"little")
+    log.rotate()
+    assert log.tail() == "little"
+    assert not (tmp_path / "server.log.1").exists()
+
+
+def test_the_tail_of_a_log_that_was_never_written_is_empty(tmp_path):
+    assert LogFile(tmp_path / "server.log").tail() == "(nothing)"
