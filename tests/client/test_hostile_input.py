@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -60,13 +61,13 @@ def _is_storable(text: str, longest: int) -> bool:
 @database_settings
 @given(identifier=nasty_text, queue_name=nasty_text, key=nasty_text, flag=nasty_text, mode=st.sampled_from(JobKeyMode))
 def test_names_are_stored_exactly_or_refused(
-    sync_client: SyncClient, identifier: str, queue_name: str, key: str, flag: str, mode: JobKeyMode
+    sync_client: SyncClient, *, identifier: str, queue_name: str, key: str, flag: str, mode: JobKeyMode
 ) -> None:
     fits = (
         _is_storable(identifier, 128)
         and _is_storable(queue_name, 128)
         and _is_storable(key, 512)
-        and (flag == "" or _is_storable(flag, 10_000))
+        and _is_storable(flag, 128)
     )
     try:
         plain_spec = JobSpec(queue_name=queue_name, flags=[flag])
@@ -125,10 +126,8 @@ def test_management_calls_refuse_or_obey(
         lambda: sync_client.cleanup(workers),
         lambda: sync_client.cleanup(["GC_JOB_QUEUES"], keep_task_identifiers=workers),
     ):
-        try:
+        with contextlib.suppress(InvalidJobError):
             call()
-        except InvalidJobError as error:
-            assert str(error)
 
 
 @settings(database_settings, max_examples=12)
@@ -136,8 +135,7 @@ def test_management_calls_refuse_or_obey(
 def test_any_schema_name_works_or_is_refused(empty_database: str, name: str) -> None:
     try:
         SchemaName(name)
-    except ConfigurationError as error:
-        assert str(error)
+    except ConfigurationError:
         return
     with SyncClient(empty_database, schema=name) as client:
         client.migrate()
@@ -182,24 +180,22 @@ def _is_json(value: Any) -> bool:
             return all(map(_is_json, value))
         case dict():
             return all(_is_json(key) and _is_json(item) for key, item in value.items())
+        case bytes():
+            return False
         case _:
             return True
 
 
 def _as_json(value: Any) -> Any:
-    """What must come back: tuples are lists, bytes are base64 text, and a payload of None is an empty object."""
-    return {} if value is None else _lists(value)
+    """What must come back: tuples are lists, and a payload of None is an empty object."""
+    return {} if value is None else _with_lists(value)
 
 
-def _lists(value: Any) -> Any:
-    import base64
-
+def _with_lists(value: Any) -> Any:
     match value:
-        case bytes():
-            return base64.b64encode(value).decode()
         case list() | tuple():
-            return [_lists(item) for item in value]
+            return [_with_lists(item) for item in value]
         case dict():
-            return {key: _lists(item) for key, item in value.items()}
+            return {key: _with_lists(item) for key, item in value.items()}
         case _:
             return value

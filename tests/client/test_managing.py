@@ -20,7 +20,7 @@ async def jobs(client: Client, connection: psycopg.Connection) -> dict[str, Job]
     added = await client.add_raw_jobs(
         [RawJobSpec("task", name, JobSpec(job_key=name, queue_name=name)) for name in names]
     )
-    regular, retrying, locked, failed = added
+    _, retrying, locked, failed = added
     update = "update graphile_worker._private_jobs set"
     connection.execute(f"{update} attempts = 1, last_error = 'oh no' where id = %s", [retrying.id])
     connection.execute(f"{update} attempts = 1, locked_at = now(), locked_by = 'somebody' where id = %s", [locked.id])

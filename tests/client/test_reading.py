@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from ferryman import Client, JobCounts, JobSpec, JobState, RawJobSpec
 from ferryman.errors import InvalidJobError
+
+if TYPE_CHECKING:
+    import psycopg
 
 
 async def _one_in_each_state(client: Client, connection: psycopg.Connection) -> None:

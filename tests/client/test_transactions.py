@@ -6,8 +6,11 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
+import django
 import psycopg
 import pytest
+from django.conf import settings
+from django.db import connections, transaction
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 from sqlalchemy import create_engine
@@ -19,7 +22,7 @@ from ferryman import Client, JobKeyMode, JobSpec, RawJobSpec, RescheduleJobOptio
 from ferryman.errors import ConfigurationError, SchemaMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 HOSTILE = {"text": 'it\'s 100% $1 :name \\ "quoted" é🚢', "none": None}
 QUEUED = JobSpec(queue_name="q:%s:1", priority=-3, flags=["a", "b"], max_attempts=2)
@@ -27,7 +30,7 @@ KEYED = JobSpec(job_key="k:%(x)s", job_key_mode=JobKeyMode.PRESERVE_RUN_AT)
 DEDUPED = JobSpec(job_key="d", job_key_mode=JobKeyMode.UNSAFE_DEDUPE, flags=[])
 
 
-class Undo(Exception):
+class UndoError(Exception):
     """Raised inside a transaction to make its owner roll back."""
 
 
@@ -60,9 +63,12 @@ async def _asyncpg(dsn: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def _asyncpg_pool(dsn: str) -> AsyncIterator[Any]:
-    async with asyncpg.create_pool(dsn=_as_url(dsn), min_size=1, max_size=1) as pool, pool.acquire() as connection:
-        async with connection.transaction():
-            yield connection
+    async with (
+        asyncpg.create_pool(dsn=_as_url(dsn), min_size=1, max_size=1) as pool,
+        pool.acquire() as connection,
+        connection.transaction(),
+    ):
+        yield connection
 
 
 @asynccontextmanager
@@ -125,10 +131,6 @@ def _django_alias(dsn: str) -> Iterator[Any]:
 
 @contextmanager
 def _django_atomic(dsn: str) -> Iterator[Any]:
-    import django
-    from django.conf import settings
-    from django.db import connections, transaction
-
     if not settings.configured:
         settings.configure(USE_TZ=True, DATABASES={})
         django.setup()
@@ -183,11 +185,11 @@ async def test_async_adds_commit_with_the_caller(client: Client, database: str, 
 
 @pytest.mark.parametrize("kind", ASYNC_KINDS)
 async def test_async_adds_roll_back_with_the_caller(client: Client, database: str, kind: AsyncKind) -> None:
-    with pytest.raises(Undo):
+    with pytest.raises(UndoError):
         async with kind(database) as using:
             await client.add_raw_job("x", {}, using=using)
             await client.add_raw_jobs([RawJobSpec("x", {}, KEYED), RawJobSpec("x", {})], using=using)
-            raise Undo
+            raise UndoError
 
     assert (await client.counts()).total == 0
 
@@ -210,10 +212,10 @@ def test_blocking_adds_commit_with_the_caller(sync_client: SyncClient, database:
 
 @pytest.mark.parametrize("kind", SYNC_KINDS)
 def test_blocking_adds_roll_back_with_the_caller(sync_client: SyncClient, database: str, kind: SyncKind) -> None:
-    with pytest.raises(Undo), kind(database) as using:
+    with pytest.raises(UndoError), kind(database) as using:
         sync_client.add_raw_job("x", {}, using=using)
         sync_client.add_raw_jobs([RawJobSpec("x", {}, KEYED), RawJobSpec("x", {})], using=using)
-        raise Undo
+        raise UndoError
 
     assert sync_client.counts().total == 0
 
@@ -222,7 +224,7 @@ def test_blocking_adds_roll_back_with_the_caller(sync_client: SyncClient, databa
 def test_every_other_operation_takes_a_borrowed_connection_too(
     sync_client: SyncClient, database: str, kind: SyncKind
 ) -> None:
-    a, b, c = sync_client.add_raw_jobs([RawJobSpec("x", n, JobSpec(job_key=f"k{n}")) for n in range(3)])
+    a, b, _ = sync_client.add_raw_jobs([RawJobSpec("x", n, JobSpec(job_key=f"k{n}")) for n in range(3)])
     with kind(database) as using:
         sync_client.reschedule_jobs([a.id], RescheduleJobOptions(priority=9), using=using)
         sync_client.permanently_fail_jobs([a.id], "no", using=using)
