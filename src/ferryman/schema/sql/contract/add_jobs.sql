@@ -8,6 +8,8 @@
 -- each other. The upsert waits for a claim of the row in flight and then looks at what the claim left behind. It finds
 -- the row by the unique index, whatever the planner believes about the size of the table. The tables of tasks and queues
 -- are locked as any writer does, even when nothing new is written there.
+--
+-- The specs are read through a subselect, so that the planner cannot count them: it would plan every call anew.
 create or replace function :schema.add_jobs(
     specs :schema.job_spec[],
     job_key_preserve_run_at boolean default false
@@ -17,7 +19,11 @@ as $add_jobs$
 #variable_conflict use_column
 <<ferryman_1>>
 declare
-    wanted record;
+    keyed integer;
+    missing integer;
+    wanted :schema.job_spec[];
+    places integer[];
+    nth integer;
     stored :schema._private_jobs;
     results :schema._private_jobs[];
 begin
@@ -28,23 +34,23 @@ begin
     -- Only what is missing: an insert that meets a conflict uses up a number of a sequence that ends at 2^31.
     insert into :schema._private_tasks (identifier)
     select distinct spec.identifier
-    from unnest(add_jobs.specs) as spec
+    from unnest((select add_jobs.specs)) as spec
     where not exists (select from :schema._private_tasks as task where task.identifier = spec.identifier)
     order by 1
     on conflict do nothing;
 
     insert into :schema._private_job_queues (queue_name)
     select distinct spec.queue_name
-    from unnest(add_jobs.specs) as spec
+    from unnest((select add_jobs.specs)) as spec
     where
         spec.queue_name is not null
         and not exists (select from :schema._private_job_queues as queue where queue.queue_name = spec.queue_name)
     order by 1
     on conflict do nothing;
 
-    perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":' || cardinality(add_jobs.specs) || '}');
+    select count(spec.job_key) into keyed from unnest((select add_jobs.specs)) as spec;
 
-    if not exists (select from unnest(add_jobs.specs) as spec where spec.job_key is not null) then
+    if keyed = 0 then
         return query
         insert into :schema._private_jobs as job (
             task_id, job_queue_id, payload, run_at, max_attempts, priority, flags
@@ -58,7 +64,7 @@ begin
             coalesce(spec.priority, 0),
             (select jsonb_object_agg(flag, true) from unnest(spec.flags) as flag)
         from
-            unnest(add_jobs.specs) with ordinality as spec (
+            unnest((select add_jobs.specs)) with ordinality as spec (
                 identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, place
             )
             -- A task that was deleted just now fails the call by its NOT NULL, where an inner join would lose the job.
@@ -66,86 +72,142 @@ begin
             left join :schema._private_job_queues as queue on queue.queue_name = spec.queue_name
         order by spec.place
         returning job.*;
+        perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":' || cardinality(add_jobs.specs) || '}');
         return;
     end if;
 
+    perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":' || keyed || '}');
     results := array_fill(cast(null as :schema._private_jobs), array[cardinality(add_jobs.specs)]);
-    for wanted in
-        select
-            task.id as task_id,
-            queue.id as job_queue_id,
-            coalesce(spec.payload, '{}') as payload,
-            coalesce(spec.run_at, now()) as run_at,
-            coalesce(spec.max_attempts, 25) as max_attempts,
-            spec.job_key as key,
-            coalesce(spec.priority, 0) as priority,
-            (select jsonb_object_agg(flag, true) from unnest(spec.flags) as flag) as flags,
-            spec.place
-        from
-            unnest(add_jobs.specs) with ordinality as spec (
-                identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, place
-            )
-            left join :schema._private_tasks as task on task.identifier = spec.identifier
-            left join :schema._private_job_queues as queue on queue.queue_name = spec.queue_name
-        order by spec.job_key collate "C" nulls first, spec.place
-    loop
-        -- Twice is enough: once we have retired the row, nobody else gets the key before we end.
-        for attempt in 1..2 loop
+
+    -- Each turn takes the first spec of each key that is not stored yet. Nearly always there is one turn. Another
+    -- follows for keys that occur again, and for keys whose job was retired: nobody else gets those before we end.
+    missing := keyed;
+    for turn in 1..2 * keyed loop
+        select array_agg(first.spec order by (first.spec).job_key collate "C"),
+            array_agg(first.place order by (first.spec).job_key collate "C")
+        into wanted, places
+        from (
+            select distinct on ((listed.spec).job_key collate "C") listed.spec, listed.place
+            from (
+                select
+                    unnest((select add_jobs.specs)) as spec,
+                    generate_series(1, (select cardinality(add_jobs.specs))) as place
+            ) as listed
+            where (listed.spec).job_key is not null and (results[listed.place]).id is null
+            order by (listed.spec).job_key collate "C", listed.place
+        ) as first;
+
+        nth := 0;
+        for stored in
             insert into :schema._private_jobs as existing (
                 task_id, job_queue_id, payload, run_at, max_attempts, key, priority, flags
             )
-            values (
-                wanted.task_id, wanted.job_queue_id, wanted.payload, wanted.run_at, wanted.max_attempts, wanted.key,
-                wanted.priority, wanted.flags
-            )
+            select
+                task.id,
+                queue.id,
+                coalesce(spec.payload, '{}'),
+                coalesce(spec.run_at, now()),
+                coalesce(spec.max_attempts, 25),
+                spec.job_key,
+                coalesce(spec.priority, 0),
+                (select jsonb_object_agg(flag, true) from unnest(spec.flags) as flag)
+            from
+                unnest((select wanted)) with ordinality as spec (
+                    identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, place
+                )
+                left join :schema._private_tasks as task on task.identifier = spec.identifier
+                left join :schema._private_job_queues as queue on queue.queue_name = spec.queue_name
+            order by spec.place
             on conflict (key) do update set
-                task_id = excluded.task_id,
-                job_queue_id = excluded.job_queue_id,
-                -- Two arrays become one, joined as text: a detour over jsonb would fail on \u0000 for ever after.
-                payload = case
-                    when json_typeof(existing.payload) <> 'array' or json_typeof(excluded.payload) <> 'array'
-                        then excluded.payload
-                    when json_array_length(existing.payload) = 0
-                        then excluded.payload
-                    when json_array_length(excluded.payload) = 0
-                        then existing.payload
-                    else cast(
-                        left(rtrim(cast(existing.payload as text), E' \t\n\r'), -1)
-                        || ','
-                        || substr(ltrim(cast(excluded.payload as text), E' \t\n\r'), 2)
-                        as json
-                    )
-                end,
-                run_at = case
-                    when add_jobs.job_key_preserve_run_at and existing.attempts = 0 then existing.run_at
-                    else excluded.run_at
-                end,
-                max_attempts = excluded.max_attempts,
-                priority = excluded.priority,
-                flags = excluded.flags,
-                revision = existing.revision + 1,
-                attempts = 0,
-                last_error = null,
-                updated_at = now()
-            where existing.is_available
-            returning * into stored;
-            exit when found;
-
-            -- The row is ours to change now, and it is running or out of attempts. An insert that is bound to conflict
-            -- finds it by the unique index. By the clock, not by the time that this transaction began: a job that was
-            -- retired while it ran is told by having changed after it was locked.
-            insert into :schema._private_jobs as existing (task_id, key)
-            values (wanted.task_id, wanted.key)
-            on conflict (key) do update set
-                key = null,
-                attempts = existing.max_attempts,
-                updated_at = clock_timestamp();
+                (
+                    task_id, job_queue_id, payload, run_at, max_attempts, key, priority, flags,
+                    attempts, last_error, revision, updated_at
+                ) = (
+                    -- It waits: overwrite it.
+                    select
+                        excluded.task_id,
+                        excluded.job_queue_id,
+                        -- Two arrays become one, as text: a detour over jsonb would fail on \u0000 ever after.
+                        case
+                            when
+                                json_typeof(existing.payload) <> 'array'
+                                or json_typeof(excluded.payload) <> 'array'
+                                or json_array_length(existing.payload) = 0
+                                then excluded.payload
+                            when json_array_length(excluded.payload) = 0
+                                then existing.payload
+                            else cast(
+                                left(rtrim(cast(existing.payload as text), E' \t\n\r'), -1)
+                                || ','
+                                || substr(ltrim(cast(excluded.payload as text), E' \t\n\r'), 2)
+                                as json
+                            )
+                        end,
+                        case
+                            when add_jobs.job_key_preserve_run_at and existing.attempts = 0 then existing.run_at
+                            else excluded.run_at
+                        end,
+                        excluded.max_attempts,
+                        existing.key,
+                        excluded.priority,
+                        excluded.flags,
+                        0,
+                        null,
+                        existing.revision + 1,
+                        now()
+                    where existing.is_available
+                    union all
+                    -- It is running or out of attempts: retire it. Dated by the clock and not by the begin of this
+                    -- transaction, because a job that was retired while it ran is told by having changed since it
+                    -- was locked.
+                    select
+                        existing.task_id,
+                        existing.job_queue_id,
+                        existing.payload,
+                        existing.run_at,
+                        existing.max_attempts,
+                        null,
+                        existing.priority,
+                        existing.flags,
+                        existing.max_attempts,
+                        existing.last_error,
+                        existing.revision,
+                        clock_timestamp()
+                    where not existing.is_available
+                )
+            returning *
+        loop
+            -- One row for each spec of this turn, in their order; a retired job is the one that has lost its key.
+            nth := nth + 1;
+            if stored.key is not null then
+                results[places[nth]] := stored;
+                missing := missing - 1;
+            end if;
         end loop;
-        if stored.id is null then
-            raise exception using errcode = '40001', message = 'a job with a key was not stored; try again';
-        end if;
-        results[wanted.place] := stored;
+        exit when missing = 0;
     end loop;
+
+    if missing > 0 then
+        raise exception using errcode = '40001', message = 'a job with a key could not be stored; try again';
+    end if;
+
+    -- Specs without a key are a call of their own, whose rows go into the places that are left.
+    if keyed < cardinality(results) then
+        nth := 0;
+        for stored in
+            select *
+            from :schema.add_jobs(
+                array(select spec from unnest((select add_jobs.specs)) as spec where spec.job_key is null)
+            )
+        loop
+            nth := nth + 1;
+            while (results[nth]).id is not null loop
+                nth := nth + 1;
+            end loop;
+            results[nth] := stored;
+        end loop;
+    end if;
+
     return query select result.* from unnest(results) as result;
 end
 $add_jobs$;
