@@ -20,8 +20,8 @@ from ferryman.jobs import check_storable
 MAX_DEPTH = 256
 """Levels of nesting. Far beyond what people write, well within every parser that may read the payload."""
 
-MAX_INTEGER_BITS = 13_000
-"""Python itself refuses to read numbers of more than 4,300 digits."""
+MAX_INTEGER_BITS = 14_284
+"""4,300 digits: Python itself refuses to read longer numbers."""
 
 _MASKED_SECRET = "'**********'"  # noqa: S105 - what pydantic writes in place of a SecretStr
 
@@ -36,16 +36,10 @@ def encode_payload(value: object) -> str:
     strings are refused, because they would come back as something else.
     """
     try:
-        if _is_plain(value, 0):
-            text = _encoder.encode(value).decode()
-            if "\\u0000" not in text:
-                return text
-        return _encoder.encode(_plain(value, "payload", 0)).decode()
+        quick = _encoded_as_it_stands(value)
+        return _encoder.encode(_plain(value, "payload", 0)).decode() if quick is None else quick
     except RecursionError:
         raise InvalidPayloadError(_too_deep("payload")) from None
-    except UnicodeEncodeError:
-        _plain(value, "payload", 0)  # knows the place of the half surrogate
-        raise
 
 
 def to_plain(value: object) -> Any:
@@ -85,8 +79,19 @@ def _dumped(model: Any) -> object:
     return plain
 
 
+def _encoded_as_it_stands(value: object) -> str | None:
+    """The JSON text of `value` if nothing in it needs a second look."""
+    if not _is_plain(value, 0):
+        return None
+    try:
+        text = _encoder.encode(value).decode()
+    except ValueError:  # half of a surrogate pair, or a number with too many digits
+        return None
+    return None if "\\u0000" in text else text
+
+
 def _is_plain(value: Any, depth: int) -> bool:
-    """Whether `value` can be encoded as it stands; NULs and half surrogates show only in the result.
+    """Whether `value` can be encoded as it stands; unstorable text shows only in the result.
 
     Runs for every payload, so it only answers yes or no; `_plain` finds the place again.
     """
@@ -138,7 +143,7 @@ def _plain_leaf(value: object, place: str) -> object:
 def _described(value: object) -> str:
     match value:
         case int():
-            return "a whole number with more than 3,900 digits, which few programs can read"
+            return "a whole number with more than 4,300 digits, which few programs can read"
         case float():
             return f"{value}, which JSON cannot hold"
         case bytes() | bytearray() | memoryview():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,21 +18,12 @@ if TYPE_CHECKING:
 
     from ferryman.tasks.parameters import Parameter
 
-_keys = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LISTS = (types.ListType, types.SetType, types.FrozenSetType, types.VarTupleType)
 
 
 def is_list(type_: Any) -> bool:
     """Whether values of the type are JSON arrays of any length."""
     return isinstance(type_info(type_), _LISTS)
-
-
-def raw_fields(payload_json: str) -> dict[str, msgspec.Raw]:
-    """The keys of a JSON object, with values still as text."""
-    try:
-        return _keys.decode(payload_json)
-    except msgspec.DecodeError as error:
-        raise mismatch_of(error) from None
 
 
 class Decoder:
@@ -52,6 +44,8 @@ class Decoder:
             return self._decoder.decode(payload_json)
         except msgspec.DecodeError as error:
             raise mismatch_of(error) from None
+        except UnicodeError as error:
+            raise MismatchError("", f"is not JSON: {error}") from None
         except RecursionError:
             raise MismatchError("", "is nested too deeply") from None
 
@@ -83,10 +77,11 @@ def _decode_foreign(wanted: type, value: object) -> object:
         raise ValueError(error.worded("field")) from None
 
 
-def parameter_decoder(parameter: Parameter, type_: Any) -> Decoder:
-    """The decoder for a parameter; a `TaskError` names the parameter."""
+@contextmanager
+def naming(parameter: Parameter) -> Iterator[None]:
+    """Let a `TaskError` say which parameter it is about."""
     try:
-        return Decoder(type_)
+        yield
     except TaskError as error:
         raise TaskError(f"parameter {str(parameter)!r} cannot be filled: {error}") from None
 
@@ -118,3 +113,12 @@ def _parts(info: types.Type) -> Iterator[types.Type]:
     for attribute in ("item_types", "types", "fields"):
         for part in getattr(info, attribute, ()):
             yield part.type if isinstance(part, types.Field) else part
+
+
+_fields = Decoder(dict[str, msgspec.Raw])
+
+
+def raw_fields(payload_json: str) -> dict[str, msgspec.Raw]:
+    """The keys of a JSON object, with their values still as text."""
+    fields: dict[str, msgspec.Raw] = _fields.decode(payload_json)
+    return fields

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.errors import TaskError
 from ferryman.tasks.annotations import signature_of
+from ferryman.tasks.decoders import naming
 from ferryman.tasks.keyword_form import keyword_form
 from ferryman.tasks.objects import is_structured, object_decoder
 from ferryman.tasks.parameters import Parameters, read_parameters, shown
@@ -108,8 +109,10 @@ class Definition:
 
 def _form(parameters: Parameters) -> PayloadForm:
     match parameters:
-        case Parameters(from_payload=(only,), extra=None) if is_structured(only.type):
-            return WholeForm(only, object_decoder(only.type))
+        case Parameters(from_payload=(only,), extra=None):
+            with naming(only):
+                if is_structured(only.type):
+                    return WholeForm(only, object_decoder(only.type))
     return keyword_form(parameters)
 
 
@@ -140,8 +143,8 @@ def _context_of_run(run: Callable[..., Any], near: Mapping[str, Any] | None) -> 
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    body = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-    unwrapped = inspect.unwrap(body)
-    if inspect.isgeneratorfunction(unwrapped) or inspect.isasyncgenfunction(unwrapped):
+    # A decorated function counts as its decorator left it; an object counts by its `__call__`.
+    bodies = (function, getattr(function, "__call__", None))  # noqa: B004
+    if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in bodies):
         raise TaskError(f"{function!r} cannot be a task: it is a generator, and calling it would run nothing")
-    return inspect.iscoroutinefunction(body)
+    return any(inspect.iscoroutinefunction(body) for body in bodies)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from ferryman.tasks.decoders import Decoder, is_list, parameter_decoder, raw_fields
+from ferryman.tasks.decoders import Decoder, is_list, naming, raw_fields
 from ferryman.tasks.forms import Arguments, ArgumentsError, did_you_mean, is_null
 from ferryman.tasks.mismatches import MismatchError
 
@@ -91,18 +91,17 @@ def keyword_form(parameters: Parameters) -> KeywordForm:
     """The form for these parameters; `TaskError` when one of them cannot come from JSON."""
     named = {item.name: item for item in parameters.from_payload}
     for item in named.values():
-        parameter_decoder(item, item.type)
+        _decoder_for(item)
     keys = {name: item.type if item.is_required else NotRequired[item.type] for name, item in named.items()}
     only = next(iter(named.values())) if len(named) == 1 else None
     return KeywordForm(
         named,
         Decoder(TypedDict("Payload", keys)),  # type: ignore[operator]  # the keys are known only now
-        _extra_decoder(parameters.extra),
+        None if parameters.extra is None else _decoder_for(parameters.extra),
         only.name if only is not None and is_list(only.type) else None,
     )
 
 
-def _extra_decoder(parameter: Parameter | None) -> Decoder | None:
-    if parameter is None:
-        return None
-    return parameter_decoder(parameter, parameter.type)
+def _decoder_for(parameter: Parameter) -> Decoder:
+    with naming(parameter):
+        return Decoder(parameter.type)
