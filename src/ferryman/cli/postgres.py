@@ -33,8 +33,8 @@ def postgres(*, folder: Path | None, as_json: bool) -> None:
     Example:
       ferryman postgres --folder ./database
     """
-    stop = _stop_signal()
     with EmbeddedPostgres(folder or default_folder(), linger=timedelta(0)) as server:
+        stop = _stop_signal()
         _announce(server, as_json=as_json)
         stop.wait()
     if not as_json:

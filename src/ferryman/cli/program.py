@@ -25,11 +25,12 @@ class Program(LazyGroup):
         """Run and exit. Arguments are taken from the process unless given."""
         arguments = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
-        run = partial(super().main, arguments, prog_name or "ferryman", **extra)
+        run = partial(super().main, arguments, prog_name or self.name, **extra)
         sys.exit(guarded(run, Manner.of(arguments)))
 
 
 @click.group(
+    "ferryman",
     cls=Program,
     loads={
         "migrate": ("ferryman.cli.migrate:migrate", "Install the schema, or adopt one that Node or Rust installed."),

@@ -1,0 +1,116 @@
+"""`ferryman jobs add`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cli.conftest import Ran
+    from ferryman import SyncClient
+
+
+def test_a_job_is_added_with_every_option(ferryman: Callable[..., Ran], sync_client: SyncClient) -> None:
+    options = "--queue q --run-at 2040-01-01T00:00:00+01:00 --max-attempts 3 --key k --priority -5 --flag a --flag b"
+    ran = ferryman("jobs", "add", "send", '{"to": "a@b.c"}', *options.split(), "--json")
+
+    job = sync_client.get_job(ran.json["id"])
+    assert job is not None
+    assert (
+        job.task_identifier,
+        job.payload,
+        job.queue_name,
+        job.max_attempts,
+        job.key,
+        job.priority,
+    ) == ("send", {"to": "a@b.c"}, "q", 3, "k", -5)
+    assert datetime(2039, 12, 31, 23, tzinfo=UTC) == job.run_at
+    assert job.flags == ("a", "b")
+
+
+def test_without_a_payload_it_is_an_empty_object(ferryman: Callable[..., Ran]) -> None:
+    ran = ferryman("jobs", "add", "send")
+
+    assert ran.out == "Added job 1 for send.\n"
+    assert ferryman("jobs", "show", 1, "--json").json["payload"] == {}
+
+
+def test_a_hyphen_reads_the_payload_from_standard_input(ferryman: Callable[..., Ran]) -> None:
+    ran = ferryman("jobs", "add", "send", "-", "--json", stdin='["é", 1.5]')
+
+    assert ran.json["payload"] == ["é", 1.5]
+
+
+def test_a_relative_time_schedules_the_job(ferryman: Callable[..., Ran]) -> None:
+    ran = ferryman("jobs", "add", "send", "--run-at", "+1h30m", "--json")
+
+    due = datetime.fromisoformat(ran.json["run_at"]) - datetime.now(UTC)
+    assert abs(due - timedelta(minutes=90)) < timedelta(minutes=1)
+    assert ran.json["state"] == "scheduled"
+
+
+def test_a_taken_key_is_handled_as_the_mode_says(ferryman: Callable[..., Ran]) -> None:
+    first = ferryman("jobs", "add", "send", "1", "--key", "k", "--json").json
+    replaced = ferryman("jobs", "add", "send", "2", "--key", "k", "--json").json
+    left = ferryman("jobs", "add", "send", "3", "--key", "k", "--key-mode", "unsafe-dedupe", "--json").json
+
+    assert {first["id"]} == {first["id"], replaced["id"], left["id"]}
+    assert (replaced["payload"], left["payload"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["send", "{to: 1}"], "it is not JSON: Expecting property name"),
+        (["send", "NaN"], "NaN is not a JSON number"),
+        (["send", "[" * 100_000], "nested too deeply"),
+        (["send", "--run-at", "2030-01-31"], "has no time zone"),
+        (["send", "--key-mode", "replace"], "give the key with --key"),
+        (["send", "--priority", "high"], "'high' is not a valid integer"),
+        ([], "Missing argument 'IDENTIFIER'"),
+    ],
+)
+def test_what_is_not_understood_is_a_usage_error(
+    ferryman: Callable[..., Ran], arguments: list[str], complaint: str
+) -> None:
+    ran = ferryman("jobs", "add", *arguments)
+
+    assert ran.code == 2
+    assert complaint in ran.err
+    assert ferryman("jobs", "counts", "--json").json["total"] == 0
+
+
+def test_input_that_is_not_text_is_refused(ferryman: Callable[..., Ran]) -> None:
+    ran = ferryman("jobs", "add", "send", "-", stdin=b'"\xff"')
+
+    assert ran.code == 2
+    assert "not UTF-8" in ran.err
+
+
+def test_a_refused_payload_is_not_repeated(ferryman: Callable[..., Ran]) -> None:
+    ran = ferryman("jobs", "add", "send", '{"token": "hunter2"', "--debug")
+
+    assert ran.code == 2
+    assert "hunter2" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--priority", "99999"], "priority must be between -32768 and 32767"),
+        (["--max-attempts", "0"], "max_attempts must be between 1 and 32767"),
+        (["--queue", "q" * 129], "queue_name must have 1 to 128 characters"),
+    ],
+)
+def test_a_value_that_the_queue_refuses_is_told_and_nothing_is_added(
+    ferryman: Callable[..., Ran], options: list[str], complaint: str
+) -> None:
+    ran = ferryman("jobs", "add", "send", *options)
+
+    assert ran.code == 1
+    assert complaint in ran.err
+    assert ferryman("jobs", "counts", "--json").json["total"] == 0

@@ -1,0 +1,78 @@
+"""The help pages: complete, true and quick."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from ferryman.cli.lazy import LazyGroup
+from ferryman.cli.program import program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cli.conftest import Ran
+
+
+def _walk(group: LazyGroup, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command, str]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield (*path, name), command, group.loads[name][1]
+        if isinstance(command, LazyGroup):
+            yield from _walk(command, *path, name)
+
+
+COMMANDS = [pytest.param(*found, id=" ".join(found[0])) for found in _walk(program)]
+
+
+@pytest.mark.parametrize(("path", "command", "line"), COMMANDS)
+def test_each_command_explains_itself_with_an_example(
+    run: Callable[..., Ran], path: tuple[str, ...], command: click.Command, line: str
+) -> None:
+    ran = run(*path, "--help")
+
+    assert ran.code == 0
+    assert f"Example:\n    ferryman {' '.join(path[:1])}" in ran.out
+
+
+@pytest.mark.parametrize(("path", "command", "line"), COMMANDS)
+def test_the_line_in_the_list_of_commands_is_the_first_of_the_command_itself(
+    path: tuple[str, ...], command: click.Command, line: str
+) -> None:
+    assert str(command.help).splitlines()[0] == line
+
+
+@pytest.mark.parametrize(("path", "command", "line"), COMMANDS)
+def test_each_command_takes_the_common_options(path: tuple[str, ...], command: click.Command, line: str) -> None:
+    if isinstance(command, LazyGroup):
+        return
+    options = {name for parameter in command.params for name in parameter.opts}
+    where = set() if path == ("postgres",) else {"--database-url", "--schema"}
+    assert options >= {"--json", "--debug"} | where
+
+
+def test_the_version_is_that_of_the_package(run: Callable[..., Ran]) -> None:
+    assert f"ferryman {version('ferryman')}\n" == run("--version").out
+
+
+def test_asking_for_help_loads_neither_rich_nor_any_command() -> None:
+    code = "import sys, ferryman.cli; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+    assert not [name for name in loaded if name.startswith("rich")]
+    assert "ferryman.cli.commands" not in loaded
+
+
+def test_a_misspelled_command_is_answered_with_the_ones_there_are(run: Callable[..., Ran]) -> None:
+    ran = run("jobs", "lits")
+
+    assert ran.code == 2
+    assert "no such command 'lits'; there are: add, list, show" in ran.err
+    assert "More: ferryman jobs --help" in ran.err

@@ -1,0 +1,93 @@
+"""`ferryman unlock` and `ferryman cleanup`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ferryman import JobSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    from cli.conftest import Ran
+    from ferryman import SyncClient
+
+
+@pytest.fixture
+def dead_worker(sync_client: SyncClient, connection: psycopg.Connection) -> str:
+    sync_client.add_raw_job("mail")
+    sync_client.add_raw_job("mail")
+    connection.execute("update graphile_worker._private_jobs set locked_at = now(), locked_by = 'dead'")
+    return "dead"
+
+
+def test_unlock_says_what_it_means_and_asks(ferryman: Callable[..., Ran], dead_worker: str) -> None:
+    ran = ferryman("unlock", dead_worker, stdin="n\n")
+
+    assert ran.code == 1
+    assert "dead holds jobs 1, 2." in ran.err
+    assert "run twice" in ran.err
+    assert ferryman("jobs", "counts", "--json").json["running"] == 2
+
+
+def test_unlock_gives_the_jobs_back(ferryman: Callable[..., Ran], dead_worker: str) -> None:
+    ran = ferryman("unlock", dead_worker, "--yes")
+
+    assert ran.code == 0
+    assert ran.out == "Unlocked dead: jobs 1, 2 may be claimed again.\n"
+    assert ferryman("jobs", "counts", "--json").json["ready"] == 2
+
+
+def test_unlock_of_a_worker_that_holds_nothing_says_so(ferryman: Callable[..., Ran], dead_worker: str) -> None:
+    assert ferryman("unlock", "typo", "--yes").code == 1
+
+    ran = ferryman("unlock", "typo", dead_worker, "--yes", "--json")
+    assert ran.code == 0
+    assert ran.json["workers"] == [{"id": "typo", "job_ids": []}, {"id": "dead", "job_ids": [1, 2]}]
+
+
+def test_nobody_to_ask_means_no(ferryman: Callable[..., Ran], dead_worker: str) -> None:
+    ran = ferryman("unlock", dead_worker, stdin="")
+
+    assert ran.code == 1
+    assert "nobody answered, so nothing was changed. To go ahead, add --yes." in ran.err
+
+
+def test_cleanup_deletes_unused_queues_unless_told_otherwise(
+    ferryman: Callable[..., Ran], sync_client: SyncClient
+) -> None:
+    sync_client.complete_jobs([sync_client.add_raw_job("mail", {}, JobSpec(queue_name="empty")).id])
+
+    ran = ferryman("cleanup", "--json")
+
+    assert ran.json == {"task_identifiers": [], "queue_names": ["empty"], "failed_jobs": 0}
+
+
+@pytest.mark.parametrize("name", ["GC_TASK_IDENTIFIERS", "gc_task_identifiers", "gc-task-identifiers"])
+def test_cleanup_names_are_taken_in_every_spelling_and_tasks_can_be_kept(
+    ferryman: Callable[..., Ran], sync_client: SyncClient, name: str
+) -> None:
+    sync_client.complete_jobs([sync_client.add_raw_job(task).id for task in ("kept", "gone")])
+
+    ran = ferryman("cleanup", name, "--keep", "kept")
+
+    assert ran.out == "Deleted unused tasks: gone. Restart Node and Rust workers that serve them.\n"
+
+
+def test_cleanup_does_several_things_at_once(ferryman: Callable[..., Ran], sync_client: SyncClient) -> None:
+    sync_client.permanently_fail_jobs([sync_client.add_raw_job("mail").id])
+
+    ran = ferryman("cleanup", "delete-permafailed-jobs", "gc-job-queues")
+
+    assert ran.out == "Deleted failed jobs: 1\nDeleted unused queues: none\n"
+
+
+def test_an_unknown_cleanup_is_a_usage_error(ferryman: Callable[..., Ran]) -> None:
+    ran = ferryman("cleanup", "everything")
+
+    assert ran.code == 2
+    assert "'everything' is not a clean-up task; there are: GC_TASK_IDENTIFIERS" in ran.err

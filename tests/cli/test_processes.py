@@ -1,0 +1,120 @@
+"""`ferryman` as a process: exit codes, pipes and signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from cli.conftest import EXECUTABLE
+from ferryman import RawJobSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ferryman import SyncClient
+
+    Process = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def passable(tmp_path: Path) -> Path:
+    """A folder that PostgreSQL's account can reach when the tests run as root."""
+    for parent in (tmp_path, *list(tmp_path.parents)[:2]):
+        parent.chmod(0o711)
+    return tmp_path / "postgres"
+
+
+def test_the_exit_code_reaches_the_shell(process: Process, database: str) -> None:
+    where = {"DATABASE_URL": database}
+    for arguments, code in ((["jobs", "counts"], 0), (["jobs", "show", "7"], 1), (["jobs", "shwo"], 2)):
+        started = process(arguments, environment=where)
+        started.communicate()
+        assert code == started.returncode
+
+
+def test_the_module_is_the_command_too() -> None:
+    shown = subprocess.run([sys.executable, "-m", "ferryman.cli", "--version"], capture_output=True, check=True)
+
+    assert shown.stdout.startswith(b"ferryman ")
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_a_reader_that_leaves_early_is_no_reason_to_complain(
+    process: Process, database: str, sync_client: SyncClient, option: list[str]
+) -> None:
+    sync_client.add_raw_jobs([RawJobSpec("mail", {"text": "x" * 500}) for _ in range(1000)])
+    read, write = os.pipe()
+    os.close(read)
+
+    started = process(
+        ["jobs", "list", "--limit", "1000", *option], stdout=write, environment={"DATABASE_URL": database}
+    )
+    os.close(write)
+    _, told = started.communicate()
+
+    assert told == b""
+    assert started.returncode == 1
+
+
+def test_output_in_a_poor_encoding_is_still_complete(process: Process, database: str, sync_client: SyncClient) -> None:
+    sync_client.add_raw_job("fähre", {"🚢": 1})
+    poor = {"DATABASE_URL": database, "PYTHONIOENCODING": "ascii"}
+
+    exact, _ = process(["jobs", "show", "1", "--json"], environment=poor).communicate()
+    shown, told = process(["jobs", "show", "1"], environment=poor).communicate()
+
+    assert json.loads(exact)["payload"] == {"🚢": 1}
+    assert rb"f\xe4hre" in shown
+    assert told == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_private_postgres_runs_until_it_is_told_to_stop(
+    process: Process, passable: Path, number: signal.Signals
+) -> None:
+    started = process(["postgres", "--folder", str(passable), "--json"])
+    assert started.stdout is not None
+    ready = json.loads(started.stdout.readline())
+    with psycopg.connect(ready["database_url"]) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+
+    started.send_signal(number)
+    _, told = started.communicate()
+
+    assert started.returncode == 0
+    assert told == b""
+    assert str(passable) == ready["folder"]
+
+
+def test_the_private_postgres_prints_a_line_to_copy(process: Process, passable: Path) -> None:
+    started = process(["postgres", "--folder", str(passable)])
+    assert started.stdout is not None
+    line = started.stdout.readline().decode()
+    script = f'{line}\nexec "$0" schema status'
+    asked = subprocess.run(["sh", "-c", script, EXECUTABLE], capture_output=True, check=False)
+
+    started.send_signal(signal.SIGINT)
+    _, told = started.communicate()
+
+    assert line.startswith("export DATABASE_URL=postgresql://")
+    assert b"ferryman migrate" in asked.stdout
+    assert b"Stop it with Ctrl-C." in told
+    assert b"The data stays." in told
+
+
+def test_a_folder_that_cannot_be_used_is_told_without_a_traceback(process: Process, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    started = process(["postgres", "--folder", str(tmp_path / "file" / "below")])
+    _, told = started.communicate()
+
+    assert started.returncode == 1
+    assert told.startswith(b"Error: ")
+    assert b"Traceback" not in told
