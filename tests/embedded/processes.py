@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ferryman import embedded, errors
+from ferryman.embedded.layout import Layout
+from ferryman.embedded.locks import is_locked
 
 from .waiting import eventually
 
@@ -81,25 +83,17 @@ def postmaster(folder: Path) -> int | None:
     return next((pid for pid, line in command_lines() if f"/postgres -D {folder}/data " in line), None)
 
 
-def processes(folder: Path) -> list[int]:
-    """Everything that works in the data folder, and the watchdogs."""
-    return watchdogs(folder) + [pid for pid in _pids() if _workplace(pid).startswith(str(folder / "data"))]
-
-
-def _pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
-
-
-def _workplace(pid: int) -> str:
-    try:
-        return str(Path(f"/proc/{pid}/cwd").readlink())
-    except OSError:
-        return ""
+def has_backends(folder: Path) -> bool:
+    """Any PostgreSQL process of the folder lives, orphans included."""
+    return folder.exists() and is_locked(Layout(folder).alive)
 
 
 def is_running(pid: int) -> bool:
     """It exists, and is not just waiting to be buried by its parent."""
-    return bool(_workplace(pid))
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def kill(*pids: int) -> None:
@@ -115,7 +109,7 @@ def stopped_cleanly(folder: Path) -> bool:
 
 def is_quiet(folder: Path) -> bool:
     """No process of the server or its watchdog is left."""
-    return not processes(folder)
+    return not watchdogs(folder) and not postmaster(folder) and not has_backends(folder)
 
 
 def end_all(folder: Path) -> None:
@@ -125,4 +119,4 @@ def end_all(folder: Path) -> None:
     try:
         eventually(lambda: is_quiet(folder), within=5)
     except AssertionError:
-        kill(*processes(folder))
+        kill(*filter(None, [*watchdogs(folder), postmaster(folder)]))

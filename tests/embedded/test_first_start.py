@@ -58,6 +58,14 @@ def test_a_first_start_that_is_killed_can_be_started_again(join, folder, moment)
     assert not list(folder.glob("init-*"))
 
 
+def test_a_watchdog_that_is_killed_before_the_server_is_ready_is_replaced(join, folder):
+    user = join()
+    kill(*eventually(lambda: watchdogs(folder), every=0.001))
+
+    assert answer(user.joined()) == 42
+    assert len(watchdogs(folder)) == 1
+
+
 def test_a_newcomer_waits_for_the_initdb_of_a_killed_user(join, folder):
     """It would otherwise clear away what that initdb still writes."""
     user = join()

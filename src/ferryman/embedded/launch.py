@@ -54,4 +54,4 @@ def _read_answer(pipe: IO[bytes] | None, deadline: Deadline) -> bytes:
         selector.register(pipe, selectors.EVENT_READ)
         if selector.select(deadline.remaining_seconds):
             return os.read(pipe.fileno(), 65536)
-    return b"PostgreSQL takes too long to become ready"
+    return b"PostgreSQL takes too long to become ready; its log may say why"

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -25,8 +26,9 @@ class LogFile:
         if not self.path.exists() or self.path.stat().st_size <= LARGEST_BYTES:
             return
         # Copied and emptied, not renamed: a running server keeps writing to the file that it was started with. A
-        # line written in between is lost, which a log of this kind can bear.
-        shutil.copyfile(self.path, self.path.with_suffix(".log.1"))
+        # line written in between is lost, which a log of this kind can bear; so is all of it if the disk is full.
+        with suppress(OSError):
+            shutil.copyfile(self.path, self.path.with_suffix(".log.1"))
         with self.path.open("r+b") as file:
             file.truncate()
 

@@ -26,14 +26,7 @@ class Postmaster:
 
     def is_alive(self, data: Path) -> bool:
         """Whether the process of that id is a server of this data, and not one that was given the id since."""
-        if not (PROCESSES / "self").exists():
-            return str(data) in _command_line(self.pid)  # macOS
-        try:
-            # PostgreSQL works inside its data folder, whatever name it was started by.
-            workplace = str((PROCESSES / str(self.pid) / "cwd").readlink())
-        except OSError:
-            return False
-        return workplace.removesuffix(" (deleted)") == str(data)
+        return f" -D {data} " in _command_line(self.pid)
 
 
 def read_postmaster(data: Path) -> Postmaster | None:
@@ -55,5 +48,11 @@ def _listens(path: Path) -> bool:
     return True
 
 
-def _command_line(pid: int) -> list[str]:
-    return run_program(["/bin/ps", "-ww", "-o", "command=", "-p", str(pid)]).stdout.split()
+def _command_line(pid: int) -> str:
+    # Of all that /proc tells, this is what root in a container may still read of another account's process.
+    if not (PROCESSES / "self").exists():
+        return run_program(["/bin/ps", "-ww", "-o", "command=", "-p", str(pid)]).stdout  # macOS
+    try:
+        return (PROCESSES / str(pid) / "cmdline").read_text(errors="surrogateescape").replace("\0", " ")
+    except OSError:
+        return ""

@@ -26,6 +26,7 @@ from ferryman.errors import EmbeddedServerError
 
 LINGER = timedelta(seconds=2)
 START_SECONDS = 90.0
+CLOSE_SECONDS = 10.0
 POLL_SECONDS = 0.01
 
 
@@ -176,7 +177,7 @@ class EmbeddedPostgres:
     def _replace_killed_watchdog(self) -> None:
         # Without one, nobody would stop the server after us. If that fails too, we have done what we could.
         with suppress(EmbeddedServerError, OSError):
-            deadline = Deadline.after(START_SECONDS)
+            deadline = Deadline.after(CLOSE_SECONDS)
             if watch := try_lock(self._layout.watched):
                 watch.close()
                 with locked(self._layout.starting, deadline) as starting:

@@ -12,7 +12,6 @@ from ferryman.embedded.locks import FileLock
 from ferryman.embedded.logfile import LogFile
 from ferryman.embedded.orders import WatchOrders
 from ferryman.embedded.place import Place
-from ferryman.embedded.postmaster import read_postmaster
 from ferryman.embedded.programs import bare_environment
 from ferryman.errors import EmbeddedServerError
 
@@ -76,12 +75,8 @@ def forget_dead_server(layout: Layout, place: Place) -> None:
     """Remove the pid files of a killed server.
 
     PostgreSQL would believe them if another process was given the id since, as happens in containers. It uses them
-    to protect data from being opened twice; whoever holds `alive` knows that no process of our server is left. A server
-    that somebody started by hand keeps its file, and PostgreSQL then says so.
+    to protect data from being opened twice; whoever holds `alive` knows that no process of our server is left.
     """
-    postmaster = read_postmaster(layout.data)
-    if postmaster and postmaster.is_alive(layout.data):
-        return
     for stale in (layout.data / "postmaster.pid", Path(place.socket_folder) / f".s.PGSQL.{place.port}.lock"):
         with suppress(FileNotFoundError):
             stale.unlink()

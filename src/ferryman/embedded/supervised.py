@@ -83,8 +83,8 @@ class SupervisedServer:
 
     def stop(self) -> None:
         """Stop the server and wait until its last process is gone."""
-        self._look()
         for signal_number, patience_seconds in STOPPING:
+            self._look()
             self._send(signal_number)
             if self._is_gone_within(patience_seconds):
                 break
@@ -92,23 +92,22 @@ class SupervisedServer:
             shutil.rmtree(self._place.socket_folder, ignore_errors=True)
 
     def _send(self, signal_number: signal.Signals) -> None:
-        if self._child:
-            self._child.send_signal(signal_number)
-        elif self._postmaster and self._postmaster.is_alive(self._layout.data):
-            # As the server's account: the id comes from a file of that account, and we may be root.
-            name = signal_number.name.removeprefix("SIG")
-            run_program(["/bin/sh", "-c", 'kill -s "$0" "$1"', name, str(self._postmaster.pid)], self._account)
+        target = self._child if self._child and self._child.poll() is None else self._postmaster
+        if target is None:
+            return
+        # As the server's account: we may be root, and the id may come from a file which that account can write.
+        name = signal_number.name.removeprefix("SIG")
+        run_program(["/bin/sh", "-c", 'kill -s "$0" "$1"', name, str(target.pid)], self._account)
 
     def _is_gone_within(self, seconds: float) -> bool:
         return any(self._is_gone() for _ in Deadline.after(seconds).ticks(POLL_SECONDS))
 
     def _is_gone(self) -> bool:
-        if self._child:
-            return self._child.poll() is not None and self._has_no_backend()
-        return not (self._postmaster and self._postmaster.is_alive(self._layout.data)) and self._has_no_backend()
-
-    def _has_no_backend(self) -> bool:
+        if self._child and self._child.poll() is None:
+            return False
+        if self._postmaster and self._postmaster.is_alive(self._layout.data):
+            return False
         try:
-            return not is_locked(self._layout.alive)
+            return not is_locked(self._layout.alive)  # backends may outlive their server
         except FileNotFoundError:
             return True  # the folder was removed
