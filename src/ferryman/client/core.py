@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ferryman.tasks import TaskRegistry
 
 
+_NO_WISHES = JobSpec()
+
+
 @dataclass(frozen=True, slots=True)
 class Core:
     """The part of a client that has nothing to do with connections."""
@@ -26,15 +29,17 @@ class Core:
     def new_job(self, job: object, spec: JobSpec | None) -> NewJob:
         """`job` with its final spec: what `Task.job` made, or an instance of a task class."""
         made = job if isinstance(job, NewJob) else self.tasks.job_of(job)
-        return self._finished(made, made.spec if spec is None else spec.over(made.spec))
+        return self._finished(
+            made if spec is None else NewJob(made.identifier, made.payload_json, spec.over(made.spec))
+        )
 
     def raw_job(self, identifier: str, payload: object, spec: JobSpec | None) -> NewJob:
         """A job for any task identifier, with any JSON payload. None is no payload: an empty object, as in Node."""
         payload_json = "{}" if payload is None else encode_payload(payload)
-        return self._finished(NewJob(identifier, payload_json), spec or JobSpec())
+        return self._finished(NewJob(identifier, payload_json, _NO_WISHES if spec is None else spec))
 
-    def _finished(self, job: NewJob, spec: JobSpec) -> NewJob:
+    def _finished(self, job: NewJob) -> NewJob:
         check_size(job.identifier, job.payload_json, self.max_payload_bytes)
-        if self.use_local_time and spec.run_at is None:
-            spec = replace(spec, run_at=datetime.now(UTC))
-        return NewJob(job.identifier, job.payload_json, spec)
+        if self.use_local_time and job.spec.run_at is None:
+            return NewJob(job.identifier, job.payload_json, replace(job.spec, run_at=datetime.now(UTC)))
+        return job

@@ -20,7 +20,7 @@ from ferryman.queries import reading
 from ferryman.queries.rows import job_from_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from ferryman.client.core import Core
     from ferryman.database.steps import Steps
@@ -68,7 +68,7 @@ def list_jobs(
     task: str | None = None,
     queue_name: str | None = None,
     job_key: str | None = None,
-    flags: Iterable[str] | None = None,
+    flags: Sequence[str] | None = None,
     limit: int = 100,
     after: int | None = None,
     using: Any = None,
@@ -104,7 +104,7 @@ def list_jobs(
 def counts(_core: Core, *, using: Any = None) -> Steps[JobCounts]:
     """How many jobs are in each state."""
     rows = yield reading.count_jobs(using=using)
-    return JobCounts(**dict(rows))
+    return JobCounts(**{str(state): int(number) for state, number in rows})
 
 
 def _state(value: JobState | str) -> JobState:

@@ -18,4 +18,4 @@ def should_try_again(error: Exception, attempt: int, *, has_borrowed: bool) -> b
 
 def pause_before(attempt: int) -> float:
     """Seconds to wait, jittered so that two who met once do not meet again."""
-    return random.uniform(0.5, 1.0) * 0.02 * 2**attempt  # noqa: S311 - no secret depends on it
+    return random.uniform(0.01, 0.02) * float(2**attempt)  # noqa: S311 - no secret depends on it

@@ -71,7 +71,7 @@ class AsyncSession:
                 connection = await self._own()
                 text = step.statement.text(self._schema, Style.NUMBERED)
                 cursor = await connection.execute(text, step.statement.ordered(step.parameters))
-                return await cursor.fetchall() if cursor.description else _NOTHING
+                return await cursor.fetchall() if _has_rows(cursor) else _NOTHING
             case Call():
                 self.has_borrowed = True
                 return await async_fetch_for(step.using)(step, self._schema)
@@ -154,7 +154,7 @@ class SyncSession:
                 connection = self._own()
                 text = step.statement.text(self._schema, Style.NUMBERED)
                 cursor = connection.execute(text, step.statement.ordered(step.parameters))
-                return cursor.fetchall() if cursor.description else _NOTHING
+                return cursor.fetchall() if _has_rows(cursor) else _NOTHING
             case Call():
                 self.has_borrowed = True
                 return sync_fetch_for(step.using)(step, self._schema)
@@ -197,6 +197,11 @@ class SyncSession:
             with contextlib.suppress(psycopg.Error):
                 connection.rollback()
         self._pool().putconn(connection)
+
+
+def _has_rows(cursor: psycopg.AsyncCursor[Any] | psycopg.Cursor[Any]) -> bool:
+    # Not `cursor.description`, which describes every column at each call.
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def _told(error: Exception, schema: SchemaName) -> FerrymanError:
