@@ -70,6 +70,13 @@ def test_asking_for_help_loads_neither_rich_nor_any_command() -> None:
     assert "ferryman.cli.commands" not in loaded
 
 
+@pytest.mark.parametrize("path", [[], ["jobs"], ["schema"]])
+def test_a_group_alone_shows_its_help(run: Callable[..., Ran], path: list[str]) -> None:
+    ran = run(*path)
+
+    assert (0, run(*path, "--help").out) == (ran.code, ran.out)
+
+
 def test_a_misspelled_command_is_answered_with_the_ones_there_are(run: Callable[..., Ran]) -> None:
     ran = run("jobs", "lits")
 

@@ -64,6 +64,14 @@ def test_a_reader_that_leaves_early_is_no_reason_to_complain(
     assert started.returncode == 1
 
 
+def test_a_closed_output_does_not_keep_a_command_from_its_work(process: Process, database: str) -> None:
+    script = 'exec "$0" jobs add mail >&-'
+    subprocess.run(["sh", "-c", script, EXECUTABLE], env={**os.environ, "DATABASE_URL": database}, check=True)
+
+    counted, _ = process(["jobs", "counts", "--json"], environment={"DATABASE_URL": database}).communicate()
+    assert json.loads(counted)["ready"] == 1
+
+
 def test_output_in_a_poor_encoding_is_still_complete(process: Process, database: str, sync_client: SyncClient) -> None:
     sync_client.add_raw_job("fähre", {"🚢": 1})
     poor = {"DATABASE_URL": database, "PYTHONIOENCODING": "ascii"}

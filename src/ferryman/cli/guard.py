@@ -34,7 +34,8 @@ def guarded(run: Callable[[], Any], manner: Manner) -> int:
         _silence_logs()
     try:
         code = run()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is None when the process was started with it closed
+            sys.stdout.flush()
     except BrokenPipeError:
         _forget_output()
         return NOT_DONE

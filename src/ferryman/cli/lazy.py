@@ -21,6 +21,10 @@ class LazyGroup(click.Group):
         super().__init__(*args, **kwargs)
         self.loads = loads
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Whoever asks for nothing gets the help page."""
+        return super().parse_args(ctx, args or ["--help"])
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names, in the order in which they are told."""
         return list(self.loads)

@@ -7,7 +7,7 @@ import re
 from ferryman.errors import ConfigurationError
 from ferryman.settings import Settings
 
-_STRAY_CHARACTER = re.compile(r"://[^?]*[/@][^?]*@")
+_STRAY_CHARACTER = re.compile(r"^postgres[^:]*://[^?]*[/@][^?]*@")
 """A slash or an at sign in the password: libpq would take what follows for the host, and tell everybody."""
 
 

@@ -8,10 +8,10 @@ from ferryman.cli.lazy import LazyGroup
 @click.group(
     cls=LazyGroup,
     loads={
-        "status": ("ferryman.cli.schema_status:status", "Say what is installed, and whether Ferryman can use it."),
-        "upgrade": ("ferryman.cli.schema_changes:upgrade", "Take the schema to revision 20 of Graphile Worker."),
+        "status": ("ferryman.cli.schema.status:status", "Say what is installed, and whether Ferryman can use it."),
+        "upgrade": ("ferryman.cli.schema.changes:upgrade", "Take the schema to revision 20 of Graphile Worker."),
         "uninstall-extensions": (
-            "ferryman.cli.schema_changes:uninstall_extensions",
+            "ferryman.cli.schema.changes:uninstall_extensions",
             "Drop Ferryman's own objects, and leave Graphile's as they are.",
         ),
     },
