@@ -4,6 +4,7 @@ import os
 import signal
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
@@ -63,6 +64,18 @@ def test_nothing_is_left_in_the_socket_folder_after_the_last_user(folder):
         assert sockets.exists()
     eventually(lambda: is_quiet(folder))
     assert not sockets.exists()
+
+
+def test_with_no_linger_the_last_user_waits_for_the_end_and_may_remove_the_folder():
+    with TemporaryDirectory() as folder, EmbeddedPostgres(folder, linger=timedelta(0)) as server:
+        assert ask(server.dsn, "select 1") == 1
+    assert is_quiet(Path(folder))
+
+
+def test_with_no_linger_a_user_that_is_not_the_last_just_leaves(server, folder):
+    running = postmaster(folder)
+    EmbeddedPostgres(folder, linger=timedelta(0)).start().close()
+    assert postmaster(folder) == running
 
 
 def test_it_lingers_so_that_the_next_user_finds_it_running(folder):

@@ -42,7 +42,7 @@ class Layout:
 
     @property
     def watched(self) -> Path:
-        """Locked by the watchdog, all its life."""
+        """Locked by the watchdog, all its life; tells its process id."""
         return self.folder / "watched.lock"
 
     @property

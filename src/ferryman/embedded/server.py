@@ -19,6 +19,7 @@ from ferryman.embedded.launch import launch_watchdog
 from ferryman.embedded.layout import Layout
 from ferryman.embedded.locks import FileLock, locked, try_lock, wait_for_lock
 from ferryman.embedded.orders import WatchOrders
+from ferryman.embedded.parting import stop_unless_used
 from ferryman.embedded.postmaster import Postmaster, read_postmaster
 from ferryman.embedded.shelf import within_reach
 from ferryman.embedded.spawn import check_settings
@@ -26,7 +27,7 @@ from ferryman.errors import EmbeddedServerError
 
 LINGER = timedelta(seconds=2)
 START_SECONDS = 90.0
-CLOSE_SECONDS = 10.0
+CLOSE_SECONDS = 15.0
 POLL_SECONDS = 0.01
 
 
@@ -34,8 +35,9 @@ class EmbeddedPostgres:
     """A PostgreSQL server in a folder, started by its first user and stopped `linger` after its last.
 
     Any number of processes may use one folder; they share one server. It runs as long as one of them does,
-    however they end, and is started again if it is killed. `settings` are PostgreSQL settings for the server; they
-    count for the process that starts it.
+    however they end, and is started again if it is killed. With `linger` zero, the last user to close it waits until it
+    has stopped, after which the folder may be removed. `settings` are PostgreSQL settings for the server; they count
+    for the process that starts it.
     """
 
     def __init__(
@@ -103,6 +105,8 @@ class EmbeddedPostgres:
         finally:
             self._lease.close()
             self._lease = self._address = None
+        if not self._linger:
+            self._stop_unless_used()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -182,3 +186,8 @@ class EmbeddedPostgres:
                 watch.close()
                 with locked(self._layout.starting, deadline) as starting:
                     self._running_server(account_for(self._layout.data), starting, deadline)
+
+    def _stop_unless_used(self) -> None:
+        # The watchdog would do so as well, in its own time.
+        with suppress(EmbeddedServerError, OSError):
+            stop_unless_used(self._layout, Deadline.after(CLOSE_SECONDS))

@@ -39,6 +39,7 @@ class Watchdog:
     def run(self) -> None:
         """Look until the server is stopped."""
         self._listen_to_signals()
+        self._sign_lock()
         while not self.once():
             self._nudge.wait(TICK_SECONDS if self._server.is_ready else QUICK_TICK_SECONDS)
             self._nudge.clear()
@@ -79,6 +80,10 @@ class Watchdog:
             return lease
         lease.close()
         return None
+
+    def _sign_lock(self) -> None:
+        os.ftruncate(self._lock.descriptor, 0)
+        os.pwrite(self._lock.descriptor, str(os.getpid()).encode(), 0)
 
     def _listen_to_signals(self) -> None:
         for ignored in (signal.SIGINT, signal.SIGHUP):
