@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ferryman.database.failures import message_of, sqlstate_of
 from ferryman.database.steps import Call, Rollback, Transaction, Wait
-from ferryman.errors import DatabaseError, SchemaError
+from ferryman.errors import ConfigurationError, DatabaseError, SchemaError
 from ferryman.schema.contract import schema_statement
 from ferryman.schema.facts import Facts, read_facts
 from ferryman.schema.refusals import MigrationUnderWayError
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 PATIENCE_SECONDS = 30.0
-"""Longer than any install takes; shorter than a deployment waits."""
+"""How long we wait for somebody else's install to finish: shorter than a deployment waits."""
+MOST_COLLISIONS = 10
+"""Each one means that another migrator was quicker, and that the next look shows what it did."""
 
 _LOCK = schema_statement("lock")
 _COLLISIONS = {
@@ -35,16 +37,25 @@ _COLLISIONS = {
     "XX000",  # "tuple concurrently updated": two replace the same function
 }
 _FORBIDDEN = "42501"
+_BODY_QUOTE = "$ferryman$"
+"""Encloses the bodies of our functions, which name the schema; a name that contains it would end them."""
 
 
 def change(schema: SchemaName, apply: Callable[[Facts], Steps[R]]) -> Steps[R]:
     """Run `apply` in one transaction, alone, on facts that stay true. Collisions with other migrators are retried."""
-    waited = 0.0
+    if _BODY_QUOTE in schema.name:
+        raise ConfigurationError(f"a schema name must not contain {_BODY_QUOTE!r}: {schema.name!r}")
+
+    collisions, waited = 0, 0.0
     while True:
         try:
             return (yield from _attempt(schema, apply))
-        except (DatabaseError, MigrationUnderWayError) as error:
-            if waited >= PATIENCE_SECONDS or not _may_pass(error):
+        except MigrationUnderWayError:
+            if waited >= PATIENCE_SECONDS:
+                raise
+        except DatabaseError as error:
+            collisions += 1
+            if collisions > MOST_COLLISIONS or sqlstate_of(error) not in _COLLISIONS:
                 raise _told(error, schema) from error.__cause__
         yield Rollback()
         # Random, so that two that collided do not collide again.
@@ -58,10 +69,6 @@ def _attempt(schema: SchemaName, apply: Callable[[Facts], Steps[R]]) -> Steps[R]
     yield Call(_LOCK, {"name": schema.name})
     facts = yield from read_facts(schema)
     return (yield from apply(facts))
-
-
-def _may_pass(error: Exception) -> bool:
-    return isinstance(error, MigrationUnderWayError) or sqlstate_of(error) in _COLLISIONS
 
 
 def _told(error: Exception, schema: SchemaName) -> Exception:

@@ -10,6 +10,11 @@ select
         from pg_catalog.pg_class as class
         join pg_catalog.pg_namespace as namespace on namespace.oid = class.relnamespace
         where namespace.nspname = cast(:name as text) and class.relname = any(cast(:relations as text[]))
+        union
+        select type.typname::text
+        from pg_catalog.pg_type as type
+        join pg_catalog.pg_namespace as namespace on namespace.oid = type.typnamespace
+        where namespace.nspname = cast(:name as text) and type.typname = any(cast(:relations as text[]))
         order by 1
     ),
     array(

@@ -18,7 +18,7 @@ create or replace function :schema.add_job(
     job_key_mode text default 'replace'
 ) returns :schema._private_jobs
 language plpgsql
-as $add_job$
+as $ferryman$
 #variable_conflict use_column
 <<ferryman_1>>
 declare
@@ -100,4 +100,4 @@ begin
     end if;
     return stored;
 end
-$add_job$;
+$ferryman$;

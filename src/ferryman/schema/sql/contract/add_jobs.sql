@@ -15,7 +15,7 @@ create or replace function :schema.add_jobs(
     job_key_preserve_run_at boolean default false
 ) returns setof :schema._private_jobs
 language plpgsql
-as $add_jobs$
+as $ferryman$
 #variable_conflict use_column
 <<ferryman_1>>
 declare
@@ -210,4 +210,4 @@ begin
 
     return query select result.* from unnest(results) as result;
 end
-$add_jobs$;
+$ferryman$;

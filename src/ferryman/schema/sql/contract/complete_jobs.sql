@@ -6,7 +6,7 @@
 -- Locks: the rows of the jobs, then those of such queues.
 create or replace function :schema.complete_jobs(job_ids bigint[]) returns setof :schema._private_jobs
 language sql
-as $complete_jobs$
+as $ferryman$
     with completed as (
         delete from :schema._private_jobs
         where id = any(job_ids) and (locked_at is null or locked_at < now() - interval '4 hours')
@@ -22,4 +22,4 @@ as $complete_jobs$
             and queue.locked_at < now() - interval '4 hours'
     )
     select * from completed
-$complete_jobs$;
+$ferryman$;

@@ -3,7 +3,7 @@
 -- Locks: the rows of the jobs, then those of the queues.
 create or replace function :schema.force_unlock_workers(worker_ids text[]) returns void
 language sql
-as $force_unlock_workers$
+as $ferryman$
     update :schema._private_jobs set locked_at = null, locked_by = null where locked_by = any(worker_ids);
     update :schema._private_job_queues set locked_at = null, locked_by = null where locked_by = any(worker_ids)
-$force_unlock_workers$;
+$ferryman$;

@@ -2,7 +2,7 @@
 create or replace function :schema.permanently_fail_jobs(job_ids bigint[], error_message text default null)
 returns setof :schema._private_jobs
 language sql
-as $permanently_fail_jobs$
+as $ferryman$
     update :schema._private_jobs
     set
         last_error = coalesce(error_message, 'Manually marked as failed'),
@@ -10,4 +10,4 @@ as $permanently_fail_jobs$
         updated_at = now()
     where id = any(job_ids) and (locked_at is null or locked_at < now() - interval '4 hours')
     returning *
-$permanently_fail_jobs$;
+$ferryman$;

@@ -8,7 +8,7 @@
 create or replace function :schema.remove_job(job_key text) returns :schema._private_jobs
 language plpgsql
 strict
-as $remove_job$
+as $ferryman$
 #variable_conflict use_column
 declare
     removed :schema._private_jobs;
@@ -36,4 +36,4 @@ begin
     perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":-1}');
     return removed;
 end
-$remove_job$;
+$ferryman$;

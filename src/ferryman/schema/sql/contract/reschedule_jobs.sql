@@ -8,7 +8,7 @@ create or replace function :schema.reschedule_jobs(
     max_attempts integer default null
 ) returns setof :schema._private_jobs
 language sql
-as $reschedule_jobs$
+as $ferryman$
     update :schema._private_jobs as job
     set
         run_at = coalesce(reschedule_jobs.run_at, job.run_at),
@@ -18,4 +18,4 @@ as $reschedule_jobs$
         updated_at = now()
     where job.id = any(job_ids) and (job.locked_at is null or job.locked_at < now() - interval '4 hours')
     returning *
-$reschedule_jobs$;
+$ferryman$;

@@ -1,6 +1,6 @@
 -- delete_stale_workers: forget workers whose jobs have been recovered.
 create function :schema.delete_stale_workers(worker_ids text[]) returns void
 language sql
-as $delete_stale_workers$
+as $ferryman$
     delete from :schema._private_workers as worker where worker.id = any(worker_ids)
-$delete_stale_workers$;
+$ferryman$;

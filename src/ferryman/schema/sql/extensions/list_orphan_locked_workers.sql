@@ -3,7 +3,7 @@
 -- Not all of them are dead: a Node worker never registers.
 create function :schema.list_orphan_locked_workers(stale_threshold interval) returns table (worker_id text)
 language sql
-as $list_orphan_locked_workers$
+as $ferryman$
     select holder.locked_by
     from (
         select locked_by from :schema._private_jobs where locked_at < now() - stale_threshold
@@ -13,4 +13,4 @@ as $list_orphan_locked_workers$
     where
         holder.locked_by is not null
         and not exists (select from :schema._private_workers as worker where worker.id = holder.locked_by)
-$list_orphan_locked_workers$;
+$ferryman$;

@@ -8,7 +8,7 @@
 create function :schema.recover_dead_worker_jobs(worker_ids text[], recovery_delay interval default '0 seconds')
 returns integer
 language plpgsql
-as $recover_dead_worker_jobs$
+as $ferryman$
 declare
     recovered integer;
 begin
@@ -32,4 +32,4 @@ begin
     where queue.locked_by = any(worker_ids);
     return recovered;
 end
-$recover_dead_worker_jobs$;
+$ferryman$;

@@ -1,6 +1,6 @@
 -- worker_deregister: forget a worker that ended in good order.
 create function :schema.worker_deregister(worker_id text) returns void
 language sql
-as $worker_deregister$
+as $ferryman$
     delete from :schema._private_workers as worker where worker.id = worker_deregister.worker_id
-$worker_deregister$;
+$ferryman$;

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.schema.functions import Functions
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+@pytest.fixture
+def functions(connection: psycopg.Connection) -> Functions:
+    """The SQL functions of a fresh install of ours."""
+    return Functions(connection)

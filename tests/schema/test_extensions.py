@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.schema.carrying import carry_out
+from tests.schema.catalogue import OURS, catalogue
+
+from ferryman.errors import DatabaseError, IncompatibleSchemaError
+from ferryman.schema import Outcome, Uninstallation, extensions, inspect, migrate, uninstall_extensions
+from ferryman.schema.extensions import EXTENSIONS, Extension
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+def test_the_ledger_says_what_was_made(connection: psycopg.Connection) -> None:
+    rows = connection.execute("select id, name, made from graphile_worker._ferryman_migrations").fetchall()
+    assert rows == [(extension.id, extension.name, list(extension.parts)) for extension in EXTENSIONS]
+
+
+def test_numbers_have_no_gaps() -> None:
+    assert [extension.id for extension in EXTENSIONS] == list(range(1, len(EXTENSIONS) + 1))
+
+
+def test_uninstalling_leaves_graphiles_objects_and_nothing_else(database: str) -> None:
+    before = catalogue(database, with_bodies=True, without=OURS)
+    done = carry_out(database, uninstall_extensions)
+    assert set(done.dropped) == OURS
+    assert catalogue(database, with_bodies=True) == before
+
+
+def test_uninstalling_twice_does_nothing(database: str) -> None:
+    carry_out(database, uninstall_extensions)
+    assert carry_out(database, uninstall_extensions) == Uninstallation(())
+
+
+def test_what_was_uninstalled_can_be_installed_again(database: str) -> None:
+    before = catalogue(database, with_bodies=True)
+    carry_out(database, uninstall_extensions)
+    done = carry_out(database, migrate)
+    assert (done.outcome, done.extensions_before, done.extensions_after) == (Outcome.ADOPTED, 0, 1)
+    assert catalogue(database, with_bodies=True) == before
+
+
+def test_a_later_extension_is_added_to_those_that_are_there(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    later = Extension(2, "made up", ("worker_heartbeat",), is_shared=True)
+    monkeypatch.setattr(extensions, "EXTENSIONS", (*EXTENSIONS, later))
+    assert carry_out(database, migrate).outcome is Outcome.ADOPTED
+    assert carry_out(database, inspect).extension_revision == 2
+    assert carry_out(database, migrate).outcome is Outcome.NOTHING
+
+
+def test_extensions_of_a_newer_ferryman_are_not_uninstalled(database: str, connection: psycopg.Connection) -> None:
+    connection.execute("insert into graphile_worker._ferryman_migrations (id, name) values (99, 'from the future')")
+    before = catalogue(database)
+    with pytest.raises(IncompatibleSchemaError, match="use the version that installed it"):
+        carry_out(database, uninstall_extensions)
+    assert catalogue(database) == before
+
+
+def test_what_somebody_builds_on_is_not_torn_down(database: str, connection: psycopg.Connection) -> None:
+    connection.execute("create view public.alive as select id from graphile_worker._private_workers")
+    before = catalogue(database)
+    with pytest.raises(DatabaseError, match="other objects depend on it"):
+        carry_out(database, uninstall_extensions)
+    assert catalogue(database) == before

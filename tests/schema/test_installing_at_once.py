@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tests.schema.background import in_background
+from tests.schema.carrying import carry_out, watched
+from tests.schema.catalogue import catalogue
+from tests.schema.processes import race, start_migrator
+
+from ferryman.database.steps import Wait
+from ferryman.schema import Outcome, migrate
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from ferryman.database.steps import Step
+
+
+def test_twenty_processes_install_at_once_and_one_of_them_does_the_work(empty_database: str, database: str) -> None:
+    outcomes = race([start_migrator(empty_database) for _ in range(20)])
+    assert Counter(outcomes) == {"installed": 1, "nothing": 19}
+    assert catalogue(empty_database) == catalogue(database)
+
+
+def test_an_install_that_somebody_else_finishes_is_adopted(connection: psycopg.Connection, database: str) -> None:
+    connection.execute("create temporary table later as select * from graphile_worker.migrations where id > 5")
+    connection.execute("delete from graphile_worker.migrations where id > 5")
+    connection.execute("update graphile_worker.migrations set ts = now()")
+    is_waiting = threading.Event()
+
+    def watch(step: Step) -> None:
+        if isinstance(step, Wait):
+            is_waiting.set()
+
+    migrating = in_background(database, lambda _: carry_out(database, lambda schema: watched(migrate(schema), watch)))
+    assert is_waiting.wait(timeout=30)
+    connection.execute("insert into graphile_worker.migrations select * from later")
+    assert migrating.result(timeout=30).outcome is Outcome.NOTHING
