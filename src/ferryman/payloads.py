@@ -7,7 +7,7 @@ import decimal
 import math
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any
@@ -24,6 +24,18 @@ MAX_INTEGER_BITS = 14_284
 """4,300 digits: Python itself refuses to read longer numbers."""
 
 _MASKED_SECRET = "'**********'"  # noqa: S105 - what pydantic writes in place of a SecretStr
+
+_TEXT = frozenset({str})
+_SUBCLASSED: dict[type, Callable[[Any], object]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    decimal.Decimal: decimal.Decimal.__str__,
+    dt.date: lambda value: value.isoformat(),
+    dt.time: lambda value: value.isoformat(),
+    dt.timedelta: lambda value: dt.timedelta(value.days, value.seconds, value.microseconds),
+}
+"""Types whose subclasses msgspec does not know, such as the dates of pandas and freezegun."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -61,8 +73,9 @@ def encode_foreign(value: object) -> object:
     """Turn what msgspec does not know into what it knows: pydantic models, and subclasses of plain types."""
     if is_pydantic_model(type(value)):
         return _dumped(value)
-    if isinstance(value, (str, int, float)):
-        return _plain_leaf(value, "a value")
+    for kind, as_known in _SUBCLASSED.items():
+        if isinstance(value, kind):
+            return as_known(value)
     raise NotImplementedError(f"a value is {_described(value)}")
 
 
@@ -97,17 +110,19 @@ def _is_plain(value: Any, depth: int) -> bool:
     """
     kind = type(value)
     if kind is dict:
-        if depth >= MAX_DEPTH:
-            return False
-        for key, item in value.items():
-            if type(key) is not str or not (type(item) is str or _is_plain(item, depth + 1)):
-                return False
-        return True
+        return depth < MAX_DEPTH and _TEXT.issuperset(map(type, value)) and _are_plain(value.values(), depth + 1)
     if kind is list or kind is tuple:
-        return depth < MAX_DEPTH and all(_is_plain(item, depth + 1) for item in value)
+        return depth < MAX_DEPTH and _are_plain(value, depth + 1)
     if kind is float:
         return math.isfinite(value)
     return kind is str or kind is int or kind is bool or value is None
+
+
+def _are_plain(values: Iterable[Any], depth: int) -> bool:
+    for value in values:  # noqa: SIM110 - a generator for all() would take longer than the loop
+        if type(value) is not str and not _is_plain(value, depth):
+            return False
+    return True
 
 
 def _plain(value: Any, place: str, depth: int) -> Any:
@@ -121,8 +136,19 @@ def _plain(value: Any, place: str, depth: int) -> Any:
     if depth >= MAX_DEPTH:
         raise InvalidPayloadError(_too_deep(place))
     if isinstance(value, Mapping):
-        return {_key(key, place): _plain(item, f"{place}.{key}", depth + 1) for key, item in value.items()}
+        return _plain_object(value, place, depth)
     return [_plain(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
+
+
+def _plain_object(value: Mapping[Any, Any], place: str, depth: int) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, item in value.items():
+        name = _key(key, place)
+        if name in plain:
+            raise InvalidPayloadError(f"{place} has the key {name!r} twice; nothing was added")
+        inner = f"{place}.{name}" if name.isidentifier() else f"{place}[{name!r}]"
+        plain[name] = _plain(item, inner, depth + 1)
+    return plain
 
 
 def _plain_leaf(value: object, place: str) -> object:
@@ -136,7 +162,7 @@ def _plain_leaf(value: object, place: str) -> object:
         case float() if math.isfinite(value):
             return float.__float__(value)
         case dt.date() | dt.time() | dt.timedelta() | uuid.UUID() | decimal.Decimal():
-            return msgspec.to_builtins(value)
+            return to_plain(value)
     raise InvalidPayloadError(f"{place} is {_described(value)}; nothing was added")
 
 

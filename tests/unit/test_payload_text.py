@@ -48,6 +48,26 @@ class Loud(str):
         return "LOUD"
 
 
+class Stamp(datetime):
+    """A subclass, as pandas and freezegun have."""
+
+
+class Day(date):
+    pass
+
+
+class Clock(time):
+    pass
+
+
+class Span(timedelta):
+    pass
+
+
+class Price(Decimal):
+    pass
+
+
 class Point(NamedTuple):
     x: int
     y: int
@@ -93,6 +113,8 @@ def test_an_unstorable_key_is_refused(key: str) -> None:
         ({"tags": {"a"}}, "payload.tags is a set, which JSON cannot hold. Pass a list"),
         ({"x": object()}, "payload.x is of type object, which has no form in JSON"),
         ({"n": 10**5000}, "payload.n is a whole number with more than 4,300 digits"),
+        ({"odd key\n": {"a": math.nan}}, r"payload\['odd key\\n'\].a is nan"),
+        ({Colour.RED: 1, "red": 2}, "payload has the key 'red' twice"),
         ({"f": lambda: None}, "payload.f is of type function, which has no form in JSON"),
         ({"image": Image(path=object())}, "payload.image cannot be written as JSON: a value is of type object"),
     ],
@@ -115,6 +137,11 @@ def test_a_refusal_names_the_place_and_the_reason(payload: Any, message: str) ->
         (Level.HIGH, 3),
         (Name.ANN, "ann"),
         (Loud("quiet"), "quiet"),
+        (Stamp(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00+00:00"),
+        (Day(2026, 1, 2), "2026-01-02"),
+        (Clock(3, 4), "03:04:00"),
+        (Span(days=1), "P1D"),
+        (Price("1.10"), "1.10"),
         (True, True),
         ((1, (2,)), [1, [2]]),
         (Point(1, 2), [1, 2]),
@@ -139,6 +166,11 @@ def test_whole_numbers_of_any_usual_size_stay_exact(number: int) -> None:
 
 def test_text_that_only_looks_like_an_escaped_nul_is_stored() -> None:
     assert json.loads(encode_payload({"path": r"C:\u0000"})) == {"path": r"C:\u0000"}
+
+
+@pytest.mark.parametrize("value", [Stamp(2026, 1, 2), Day(2026, 1, 2), Price("1"), Loud("quiet"), Span(1)])
+def test_subclasses_are_converted_inside_dataclasses_too(value: Any) -> None:
+    assert json.loads(encode_payload(Image(value))) == {"path": json.loads(encode_payload(value)), "sizes": []}
 
 
 def test_a_nul_inside_a_dataclass_is_found() -> None:

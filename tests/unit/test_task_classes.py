@@ -200,6 +200,22 @@ def test_a_class_that_cannot_be_a_task_is_refused_with_what_to_do(app: App, wron
         app.task(wrong)
 
 
+def test_fields_and_attributes_of_a_class_do_not_disturb_its_task(app: App) -> None:
+    @app.task
+    @dataclass
+    class Odd:
+        identifier: str = "theirs"
+        function: str = "theirs"
+        defaults: int = 5
+
+        def run(self) -> None: ...
+
+    task = app.tasks["odd"]
+
+    assert (task.identifier, task.defaults) == ("odd", JobSpec())
+    assert task.decode(task.job().payload_json).args == (Odd(),)
+
+
 def test_a_subclass_is_a_task_of_its_own(app: App) -> None:
     app.task(SendEmail)
 

@@ -192,6 +192,15 @@ def test_whitespace_around_a_payload_does_not_matter() -> None:
     assert send_email.decode(' \n{ "to" : "a" } ').kwargs == {"to": "a"}
 
 
+def test_a_long_and_odd_unknown_key_is_cut_and_escaped_in_the_message() -> None:
+    with pytest.raises(InvalidPayloadError) as refused:
+        send_email.decode(json.dumps({"to": "a", "\x1b[31m\n" + "x" * 10_000: 1}))
+
+    assert len(str(refused.value)) < 400
+    assert "\x1b" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
 def test_a_later_duplicate_of_a_key_wins_as_in_every_json_parser() -> None:
     assert send_email.decode('{"to":"a","to":"b"}').kwargs == {"to": "b"}
 

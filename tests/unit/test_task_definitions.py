@@ -115,6 +115,15 @@ def test_a_bound_method_can_be_a_task(app: App) -> None:
     assert send.decode(send.job("a").payload_json).kwargs == {"to": "a"}
 
 
+def test_a_parameter_may_be_called_self_outside_a_class(app: App) -> None:
+    @app.task
+    def describe(self: str, args: int, kwargs: int) -> str:
+        return f"{self}{args}{kwargs}"
+
+    assert describe.job(self="a", args=1, kwargs=2).payload_json == '{"self":"a","args":1,"kwargs":2}'
+    assert describe(self="a", args=1, kwargs=2) == "a12"
+
+
 def test_the_printed_form_shows_the_signature(app: App) -> None:
     @app.task(identifier="mail")
     def send(to: str, copies: list[int] | None = None, *, secret: str = "hunter2") -> None: ...

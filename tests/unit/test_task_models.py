@@ -110,9 +110,9 @@ def test_aliases_are_the_keys_as_other_languages_expect() -> None:
         (
             named,
             {"visit": {"id": str(UUID(int=1))}},
-            "payload field 'visit' is not accepted: field 'at' is not accepted",
+            "payload field 'visit.at' is not accepted: Field required",
         ),
-        (nested, {"visits": [{"at": 5}]}, r"payload field 'visits\[0\]' is not accepted: field 'id' is not accepted"),
+        (nested, {"visits": [{"at": 5}]}, r"payload field 'visits\[0\].id' is not accepted: Field required"),
         (camel, {"userName": "a", "more": 1}, "payload field 'more' is unknown"),
     ],
 )
@@ -159,3 +159,17 @@ def test_an_alias_that_looks_like_a_key_of_the_queue_is_kept() -> None:
 
 def test_models_in_raw_payloads_are_converted() -> None:
     assert json.loads(encode_payload({"who": [Camel(userName="ann")]})) == {"who": [{"userName": "ann"}]}
+
+
+def test_a_model_class_as_task_refuses_wrong_fields_without_quoting_them() -> None:
+    @app.task
+    class Greet(BaseModel):
+        times: int
+
+        def run(self) -> None: ...
+
+    with pytest.raises(
+        InvalidPayloadError, match=r"^Greet\(times: int\): field 'times' is not accepted"
+    ) as refused:
+        app.tasks["greet"].job(times="hunter2")
+    assert "hunter2" not in str(refused.value)

@@ -91,5 +91,15 @@ def test_a_type_that_is_never_imported_is_refused_at_first_use(use: Any) -> None
         use(never_imported)
 
 
+def test_all_tasks_can_be_checked_before_the_first_job() -> None:
+    sound, unsound = App(), App()
+    sound.task(lambda x: None, identifier="sound")
+    unsound.registry.add(never_imported)
+
+    sound.registry.check()
+    with pytest.raises(TaskError, match="name 'Decimal' is not defined"):
+        unsound.registry.check()
+
+
 def test_a_task_with_unknown_types_can_still_be_printed() -> None:
     assert repr(never_imported) == "<Task 'never_imported': never_imported(…)>"

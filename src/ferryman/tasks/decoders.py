@@ -70,11 +70,8 @@ def _decode_foreign(wanted: type, value: object) -> object:
     """Turn plain values into what msgspec does not know."""
     if not is_pydantic_model(wanted):
         return value
-    try:
-        # As JSON, since strict models take a date or a UUID from text only there.
-        return ModelDecoder(wanted).decode(msgspec.json.encode(value))
-    except MismatchError as error:
-        raise ValueError(error.worded("field")) from None
+    # As JSON, since strict models take a date or a UUID from text only there.
+    return ModelDecoder(wanted).decode(msgspec.json.encode(value))
 
 
 @contextmanager

@@ -80,9 +80,9 @@ class Definition:
             return self._read(None)
         except NameError as error:
             raise TaskError(
-                f"task {self.place}: an annotation cannot be resolved: {error}. The payload is checked against the "
-                f"annotations, so what they name must be imported when the program runs, "
-                f"not only under `if TYPE_CHECKING:`."
+                f"task {self.place}: an annotation cannot be resolved: {error}. Payloads are checked against the "
+                f"annotations, so what they name must exist in the module when the program runs, "
+                f"not only under `if TYPE_CHECKING:`, and not only inside a function."
             ) from None
 
     def _read(self, near: Mapping[str, Any] | None) -> Shape:

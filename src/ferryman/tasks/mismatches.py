@@ -9,11 +9,15 @@ import msgspec
 
 _PLACE = re.compile(r"^(?P<text>.*) - at `(?P<place>.*)`$", re.DOTALL)
 _ABOUT_A_FIELD = re.compile(r"^Object (?P<verb>missing required|contains unknown) field `(?P<name>.*)`$")
+MAX_NAME_LENGTH = 200
+
 _VERBS = {"missing required": "is missing", "contains unknown": "is unknown"}
 
 
-class MismatchError(Exception):
+class MismatchError(ValueError):
     """A payload does not fit. `Task` catches it and adds which task, and what was done about it.
+
+    A `ValueError`, because that is what msgspec lets a hook say about a value that it does not like.
 
     field: the path of the part that does not fit, such as `image.sizes[2]`; empty for the whole payload
     problem: what is wrong with it, such as `expected str, got int`
@@ -26,7 +30,8 @@ class MismatchError(Exception):
 
     def worded(self, noun: str) -> str:
         """The mismatch as a clause, calling a field `noun`."""
-        return f"{noun} {self.field!r} {self.problem}" if self.field else f"the payload {self.problem}"
+        # The name of an unknown field is somebody else's text, and may be as long as the payload.
+        return f"{noun} {shorten(self.field)!r} {self.problem}" if self.field else f"the payload {self.problem}"
 
     def within(self, name: str) -> MismatchError:
         """The same mismatch as seen from around the field `name`."""
@@ -40,6 +45,8 @@ def mismatch_of(error: msgspec.DecodeError) -> MismatchError:
     placed = _PLACE.match(str(error))
     text, place = (placed["text"], placed["place"]) if placed else (str(error), "$")
     field = place.removeprefix("$").removeprefix(".")
+    if isinstance(error.__cause__, MismatchError):
+        return error.__cause__.within(field)
     about = _ABOUT_A_FIELD.match(text)
     if about:
         return MismatchError(_joined(field, about["name"]), _VERBS[about["verb"]])
@@ -51,6 +58,11 @@ def mismatch_of_model(error: Any) -> MismatchError:
     first, *others = error.errors(include_url=False, include_context=False, include_input=False)
     more = f" (and {len(others)} more)" if others else ""
     return MismatchError(_path(first["loc"]), f"is not accepted: {first['msg']}{more}")
+
+
+def shorten(name: str) -> str:
+    """A name that fits into a message."""
+    return name if len(name) <= MAX_NAME_LENGTH else f"{name[:MAX_NAME_LENGTH]}…"
 
 
 def _problem(text: str) -> str:

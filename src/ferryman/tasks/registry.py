@@ -51,6 +51,11 @@ class TaskRegistry(Mapping[str, Task[..., Any]]):
             merged.add(task)
         self._tasks, self._of_class = merged._tasks, merged._of_class
 
+    def check(self) -> None:
+        """Refuse tasks whose annotations name something that does not exist, before a job meets one."""
+        for task in self.values():
+            task.check()
+
     def find(self, identifier: str) -> Task[..., Any]:
         """The task with that identifier, or `UnknownTaskError`."""
         task = self._tasks.get(identifier)

@@ -37,16 +37,16 @@ class Task(Generic[P, R]):
     """
 
     def __init__(self, definition: Definition, identifier: str, defaults: JobSpec) -> None:
-        check_identifier(identifier)
-        self.identifier = identifier
+        self.identifier = check_identifier(identifier)
         self.defaults = defaults
         self.function: Callable[..., R] = definition.function
         self.task_class = definition.task_class
         self.is_async = definition.is_async
         self._definition = definition
-        functools.update_wrapper(self, definition.subject)
+        # Not the attributes: those of a class would hide ours.
+        functools.update_wrapper(self, definition.subject, updated=())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> R:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> R:
         """Run the function."""
         return self.function(*args, **kwargs)
 
@@ -63,14 +63,20 @@ class Task(Generic[P, R]):
         """Where the task was defined, for people."""
         return self._definition.place
 
-    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+    def check(self) -> None:
+        """Refuse a task whose annotations name something that does not exist, before a job meets it."""
+        _ = self._definition.shape
+
+    def job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """A job of this task, for `add_job`. Takes the arguments of the function, without the context.
 
         `InvalidPayloadError` when the function could not be called with them, or JSON cannot hold them.
         """
-        form = self._definition.shape.form
+        shape = self._definition.shape
+        if shape.context is not None and shape.context in kwargs:
+            raise self._refusal(f"argument {shape.context!r} is the context, which the worker passes; leave it out")
         try:
-            payload_json = self._stored(form, form.gather(args, kwargs))
+            payload_json = self._stored(shape.form, shape.form.gather(args, kwargs))
         except ArgumentsError as error:
             raise self._refusal(str(error)) from None
         return NewJob(self.identifier, payload_json, self.defaults)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ferryman.payloads import is_pydantic_model
 from ferryman.tasks.forms import Arguments, ArgumentsError, is_null
+from ferryman.tasks.mismatches import mismatch_of_model
 
 if TYPE_CHECKING:
     from ferryman.tasks.objects import ObjectDecoder
@@ -59,8 +61,9 @@ class InstanceForm:
             return args[0]
         try:
             return self.task_class(*args, **kwargs)
-        except TypeError as error:
-            raise ArgumentsError(str(error)) from error
+        except (TypeError, ValueError) as error:
+            refused = is_pydantic_model(self.task_class) and isinstance(error, ValueError)
+            raise ArgumentsError(mismatch_of_model(error).worded(self.noun) if refused else str(error)) from None
 
     def read(self, payload_json: str) -> Any:
         """The instance."""
