@@ -61,6 +61,13 @@ def test_a_payload_that_others_stored_is_passed_on_digit_by_digit(
     assert ferryman("jobs", "show", 1).code == 0
 
 
+def test_a_schema_name_does_not_drive_the_terminal_either(ferryman: Callable[..., Ran]) -> None:
+    shown = ferryman("schema", "status", "--schema", "\x1b[2J").out
+
+    assert "\x1b" not in shown
+    assert r"\x1b[2J" in shown
+
+
 def test_an_error_message_does_not_drive_the_terminal(ferryman: Callable[..., Ran]) -> None:
     ran = ferryman("jobs", "remove", HOSTILE)
 

@@ -8,6 +8,8 @@ import click
 import msgspec
 from rich.console import Console
 
+from ferryman.cli.clean import clean_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -37,7 +39,7 @@ def emit(report: Report, *, as_json: bool) -> int:
     else:
         console = make_console()
         for line in report.lines():
-            console.print(line, crop=False)
+            console.print(clean_lines(line) if isinstance(line, str) else line, crop=False)
     return report.exit_code
 
 
