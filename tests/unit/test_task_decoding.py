@@ -172,6 +172,14 @@ def test_unknown_keys_of_a_whole_payload_are_refused(task: Any) -> None:
         task.decode('{"colour":"red"}')
 
 
+def test_a_key_of_the_wrong_type_is_named_by_its_dict() -> None:
+    @app.task
+    def tally(counts: dict[int, int], name: str) -> None: ...
+
+    with pytest.raises(InvalidPayloadError, match="payload field 'counts' has a key that expected int, got str; it"):
+        tally.decode('{"counts":{"a":1},"name":"n"}')
+
+
 @pytest.mark.parametrize("null", ["null", " null\n"])
 def test_null_which_a_crontab_without_payload_stores_is_an_empty_object(null: str) -> None:
     assert configure.decode(null).kwargs == {"settings": Settings()}
@@ -182,6 +190,18 @@ def test_null_which_a_crontab_without_payload_stores_is_an_empty_object(null: st
 def test_an_optional_structured_parameter_is_a_key_like_any_other() -> None:
     assert arguments(optional, {"image": {"path": "a"}}) == {"image": Image("a")}
     assert arguments(optional, {"image": None}) == {"image": None}
+
+
+def test_a_struct_that_is_an_array_in_json_is_a_key_like_any_other() -> None:
+    class Point(msgspec.Struct, array_like=True):
+        x: int
+        y: int
+
+    @app.task
+    def move(to: Point) -> None: ...
+
+    assert move.job(Point(1, 2)).payload_json == '{"to":[1,2]}'
+    assert arguments(move, {"to": [1, 2]}) == {"to": Point(1, 2)}
 
 
 def test_what_is_annotated_as_object_takes_anything() -> None:

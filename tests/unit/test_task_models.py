@@ -168,8 +168,6 @@ def test_a_model_class_as_task_refuses_wrong_fields_without_quoting_them() -> No
 
         def run(self) -> None: ...
 
-    with pytest.raises(
-        InvalidPayloadError, match=r"^Greet\(times: int\): field 'times' is not accepted"
-    ) as refused:
+    with pytest.raises(InvalidPayloadError, match=r"^Greet\(times: int\): field 'times' is not accepted") as refused:
         app.tasks["greet"].job(times="hunter2")
     assert "hunter2" not in str(refused.value)

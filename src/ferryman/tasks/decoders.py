@@ -33,10 +33,7 @@ class Decoder:
         foreign = next(_undecodable(type_info(type_), set()), None)
         if foreign is not None:
             raise TaskError(f"{foreign} cannot be read from JSON")
-        try:
-            self._decoder = msgspec.json.Decoder(type_, dec_hook=_decode_foreign)
-        except TypeError as error:
-            raise TaskError(str(error)) from None
+        self._decoder = msgspec.json.Decoder(type_, dec_hook=_decode_foreign)
 
     def decode(self, payload_json: str | bytes) -> Any:
         """The value."""

@@ -94,7 +94,7 @@ class Definition:
     def _shape_of_function(self, near: Mapping[str, Any] | None) -> Shape:
         parameters = read_parameters(self.function, near)
         _refuse_method(parameters, self.subject)
-        return Shape(_form(parameters), parameters.context, f"{self.name}{parameters}")
+        return Shape(_form(parameters), parameters.context, f"{self.name or 'task'}{parameters}")
 
     def _shape_of_class(self, near: Mapping[str, Any] | None) -> Shape:
         if not is_structured(self.subject):

@@ -11,6 +11,7 @@ _PLACE = re.compile(r"^(?P<text>.*) - at `(?P<place>.*)`$", re.DOTALL)
 _ABOUT_A_FIELD = re.compile(r"^Object (?P<verb>missing required|contains unknown) field `(?P<name>.*)`$")
 MAX_NAME_LENGTH = 200
 
+_IN_A_KEY = "key` in `"
 _VERBS = {"missing required": "is missing", "contains unknown": "is unknown"}
 
 
@@ -44,13 +45,14 @@ def mismatch_of(error: msgspec.DecodeError) -> MismatchError:
         return MismatchError("", f"is not JSON: {error}")
     placed = _PLACE.match(str(error))
     text, place = (placed["text"], placed["place"]) if placed else (str(error), "$")
-    field = place.removeprefix("$").removeprefix(".")
+    field = place.removeprefix(_IN_A_KEY).removeprefix("$").removeprefix(".")
     if isinstance(error.__cause__, MismatchError):
         return error.__cause__.within(field)
     about = _ABOUT_A_FIELD.match(text)
     if about:
         return MismatchError(_joined(field, about["name"]), _VERBS[about["verb"]])
-    return MismatchError(field, _problem(text))
+    key = "has a key that " if place.startswith(_IN_A_KEY) else ""
+    return MismatchError(field, key + _problem(text))
 
 
 def mismatch_of_model(error: Any) -> MismatchError:

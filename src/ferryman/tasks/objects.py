@@ -63,12 +63,10 @@ def object_decoder(type_: Any) -> ObjectDecoder:
 def _is_object(info: types.Type) -> bool:
     if isinstance(info, types.UnionType):
         return all(_is_object(part) for part in info.types)
-    return isinstance(info, (*_WITH_FIELDS, types.DictType))
+    return isinstance(info, (*_WITH_FIELDS, types.DictType)) and not getattr(info, "array_like", False)
 
 
-def _keys(info: types.StructType | types.DataclassType | types.TypedDictType) -> frozenset[str] | None:
-    if getattr(info, "array_like", False):
-        return None
+def _keys(info: types.StructType | types.DataclassType | types.TypedDictType) -> frozenset[str]:
     tag = getattr(info, "tag_field", None)
     return frozenset({field.encode_name for field in info.fields} | ({tag} if tag else set()))
 
