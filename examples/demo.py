@@ -5,7 +5,6 @@ Every line of the table at the end is checked against the database; the exit cod
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -231,20 +230,9 @@ def private_server() -> Iterator[EmbeddedPostgres]:
     """A server in a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="ferryman-demo-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o711)  # when we are root, PostgreSQL runs under another account
-        server = EmbeddedPostgres(Path(folder) / "postgres", linger=timedelta(0))
-        try:
-            with server:
-                yield server
-        finally:
-            wait_until_stopped(server)
-
-
-def wait_until_stopped(server: EmbeddedPostgres) -> None:
-    """Its watchdog holds this lock until the server is down, and the folder can go."""
-    watched = server.folder / "watched.lock"
-    if watched.exists():
-        with watched.open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        # Without lingering, leaving the block waits until the server is down, and the folder can go.
+        with EmbeddedPostgres(Path(folder) / "postgres", linger=timedelta(0)) as server:
+            yield server
 
 
 def tell_result(stage: Stage, seconds: float) -> None:
