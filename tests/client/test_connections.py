@@ -85,6 +85,14 @@ async def test_an_address_that_makes_no_sense_is_refused_without_repeating_it(ur
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.parametrize("password", [f"p@{SECRET}", f"p/{SECRET}", f"p@{SECRET}/x"])
+async def test_a_password_that_is_not_encoded_is_not_taken_for_a_host(password: str) -> None:
+    with pytest.raises(ConfigurationError, match="Write %40 for @") as caught:
+        async with Client(f"postgresql://ferry:{password}@127.0.0.1:1/db"):
+            pass
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
 def test_nothing_that_can_be_printed_shows_the_password() -> None:
     url = f"postgresql://ferry:{SECRET}@127.0.0.1:1/db"
     for thing in (App(url), App(url).settings, Client(url), SyncClient(url), App(url).client()):

@@ -10,7 +10,6 @@ import click
 from ferryman import SyncClient
 from ferryman.cli.failures import NotConfirmedError
 from ferryman.cli.reports import emit
-from ferryman.cli.where import find_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +35,7 @@ def database_command(body: Callable[..., Report]) -> Callable[..., int]:
     @output_options
     @wraps(body)
     def command(*, database_url: str | None, schema: str | None, as_json: bool, **arguments: Any) -> int:
-        with SyncClient(settings=find_settings(database_url, schema), max_connections=1) as client:
+        with SyncClient(database_url, schema=schema, max_connections=1) as client:
             report = body(client, **arguments)
         return emit(report, as_json=as_json)
 

@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ferryman.jobs import JobSpec, NewJob
+from ferryman.jobs import NO_SPEC, NewJob
 from ferryman.payloads import check_size, encode_payload
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
+    from ferryman.jobs import JobSpec
     from ferryman.tasks import TaskRegistry
-
-
-_NO_WISHES = JobSpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Core:
     def raw_job(self, identifier: str, payload: object, spec: JobSpec | None) -> NewJob:
         """A job for any task identifier, with any JSON payload. None is no payload: an empty object, as in Node."""
         payload_json = "{}" if payload is None else encode_payload(payload)
-        return self._finished(NewJob(identifier, payload_json, _NO_WISHES if spec is None else spec))
+        return self._finished(NewJob(identifier, payload_json, NO_SPEC if spec is None else spec))
 
     def _finished(self, job: NewJob) -> NewJob:
         check_size(job.identifier, job.payload_json, self.max_payload_bytes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -156,7 +155,7 @@ def _as_added(job: NewJob, job_id: int, now: datetime) -> Job:
 
 def _named_like(new: NewJob, added: Job) -> Job:
     """The job with the names that it was given: rows that a function adds are invisible to the query that calls it."""
-    return replace(added, task_identifier=new.identifier, queue_name=new.spec.queue_name)
+    return msgspec.structs.replace(added, task_identifier=new.identifier, queue_name=new.spec.queue_name)
 
 
 def _not_added(identifier: str) -> JobNotAddedError:

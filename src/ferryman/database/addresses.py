@@ -19,6 +19,8 @@ EMBEDDED_PREFIX = "embedded:"
 LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER")
 START_A_LOCAL_ONE = "ferryman postgres"
 
+_STRAY_CHARACTER = re.compile(r"^postgres[^:]*://[^?]*[/@][^?]*@")
+"""A slash or an at sign in the password: libpq would take what follows for the host, and tell everybody."""
 _DIALECT = re.compile(r"^(?:postgres|postgresql)(?:\+\w+)?://")
 
 
@@ -60,6 +62,11 @@ def is_embedded(database_url: str | None) -> bool:
 
 def parse_address(database_url: str) -> Address:
     """Check a connection string or URL; `postgres://` and SQLAlchemy's `postgresql+driver://` are fine too."""
+    if _STRAY_CHARACTER.search(database_url):
+        raise ConfigurationError(
+            "the user name or the password in the database URL has an @ or a / in it, which end the password there. "
+            "Write %40 for @ and %2F for /. The URL is not shown here because it holds a password."
+        )
     try:
         return Address(_named_application(_DIALECT.sub("postgresql://", database_url)))
     except ProgrammingError:
