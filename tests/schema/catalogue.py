@@ -29,7 +29,7 @@ SCHEMA = (
 )
 RELATIONS = """
     select relname, relkind, relpersistence, relrowsecurity, relforcerowsecurity, relreplident, reloptions::text,
-           relhastriggers, relhasrules, relispartition, relacl::text, am.amname, obj_description(class.oid, 'pg_class')
+           relispartition, relacl::text, am.amname, obj_description(class.oid, 'pg_class')
     from pg_class as class left join pg_am as am on am.oid = relam
     where relnamespace = %(schema)s
 """

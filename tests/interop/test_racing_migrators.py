@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from tests.interop.nodes import node_command, node_environment
+from tests.schema.carrying import carry_out
+from tests.schema.catalogue import OURS, catalogue
+from tests.schema.processes import race, start_migrator, start_program
+
+from ferryman.schema import inspect, migrate
+
+
+def test_node_and_we_install_at_the_same_moment(empty_database: str, node_database) -> None:
+    theirs = [
+        start_program(node_command(version, "race"), **node_environment(empty_database))
+        for version in ("0.18", "0.17", "0.18")
+    ]
+    outcomes = race([*theirs, *(start_migrator(empty_database) for _ in range(5))])
+    assert outcomes[:3] == ["migrated"] * 3
+    carry_out(empty_database, migrate)
+    assert carry_out(empty_database, inspect).compatible
+    assert catalogue(empty_database, without=OURS) == catalogue(node_database("0.18"))

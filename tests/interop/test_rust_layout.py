@@ -1,0 +1,103 @@
+"""A schema that graphile_worker_rs has migrated: its 19 and 20 are not Node's, and it owns the recovery functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from tests.interop import nodes
+from tests.schema.carrying import carry_out
+from tests.schema.catalogue import catalogue
+
+from ferryman.schema import Layout, Outcome, Uninstallation, inspect, migrate, uninstall_extensions, upgrade
+from ferryman.schema.extensions import EXTENSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    NodeDatabase = Callable[[str], str]
+
+LEDGER = ["_ferryman_migrations"]
+
+
+@pytest.fixture
+def rust_database(node_database: NodeDatabase) -> str:
+    """What Rust makes of a schema that was at 18: two revisions that break nothing, and the recovery objects."""
+    dsn = node_database("0.16")
+    carry_out(dsn, migrate)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("drop table graphile_worker._ferryman_migrations")
+        connection.execute("insert into graphile_worker.migrations (id) values (19), (20)")
+    return dsn
+
+
+def test_it_is_recognised(rust_database: str) -> None:
+    status = carry_out(rust_database, inspect)
+    assert (status.layout, status.revision, status.highest_breaking) == (Layout.RUST, 20, 16)
+    assert status.compatible
+
+
+def test_it_is_adopted_without_touching_its_recovery_functions(rust_database: str) -> None:
+    before = catalogue(rust_database, with_bodies=True)
+    assert carry_out(rust_database, migrate).outcome is Outcome.ADOPTED
+    assert catalogue(rust_database, with_bodies=True, without=LEDGER) == before
+    assert carry_out(rust_database, migrate).outcome is Outcome.NOTHING
+
+
+def test_uninstalling_leaves_it_its_recovery_functions(rust_database: str) -> None:
+    before = catalogue(rust_database, with_bodies=True)
+    carry_out(rust_database, migrate)
+    assert carry_out(rust_database, uninstall_extensions) == Uninstallation(("_ferryman_migrations",))
+    assert catalogue(rust_database, with_bodies=True) == before
+
+
+def test_upgrading_leaves_it_alone_and_says_so(rust_database: str) -> None:
+    before = catalogue(rust_database, with_bodies=True)
+    done = carry_out(rust_database, upgrade)
+    assert (done.revision_after, done.functions_repaired) == (20, False)
+    assert "Upgrade it with the program that made it" in done.note
+    assert catalogue(rust_database, with_bodies=True) == before
+
+
+def test_rust_may_come_after_us(database: str) -> None:
+    """Its newer versions replace the recovery functions in revision 21, and count on them from then on."""
+    with psycopg.connect(database) as connection:
+        connection.execute("insert into graphile_worker.migrations (id) values (21), (22)")
+        connection.execute("create table graphile_worker._private_job_retirements (id bigint primary key)")
+    before = catalogue(database, with_bodies=True, without=LEDGER)
+    status = carry_out(database, inspect)
+    assert (status.layout, status.compatible, len(status.warnings)) == (Layout.RUST, True, 1)
+    assert carry_out(database, uninstall_extensions) == Uninstallation(("_ferryman_migrations",))
+    assert catalogue(database, with_bodies=True) == before
+
+
+def test_a_schema_of_ours_has_all_that_rust_calls(database: str) -> None:
+    """With the very shapes: Rust's revision 21 replaces these functions, which fails when a return type differs."""
+    with psycopg.connect(database) as connection:
+        shapes = connection.execute(
+            """
+            select proname, pg_get_function_arguments(oid), pg_get_function_result(oid)
+            from pg_proc where pronamespace = 'graphile_worker'::regnamespace and proname = any(%s) order by 1
+            """,
+            [list(EXTENSIONS[0].parts)],
+        ).fetchall()
+    assert shapes == [
+        ("delete_stale_workers", "worker_ids text[]", "void"),
+        ("list_orphan_locked_workers", "stale_threshold interval", "TABLE(worker_id text)"),
+        ("list_stale_workers", "stale_threshold interval", "TABLE(worker_id text)"),
+        (
+            "recover_dead_worker_jobs",
+            "worker_ids text[], recovery_delay interval DEFAULT '00:00:00'::interval",
+            "integer",
+        ),
+        ("worker_deregister", "worker_id text", "void"),
+        ("worker_heartbeat", "worker_id text, metadata json DEFAULT NULL::json", "void"),
+    ]
+
+
+def test_node_starts_where_rust_was(rust_database: str) -> None:
+    carry_out(rust_database, migrate)
+    before = catalogue(rust_database, with_bodies=True)
+    nodes.run("0.18", "runOnce", rust_database)
+    assert catalogue(rust_database, with_bodies=True) == before
