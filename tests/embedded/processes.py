@@ -85,7 +85,7 @@ def postmaster(folder: Path) -> int | None:
 
 def has_backends(folder: Path) -> bool:
     """Any PostgreSQL process of the folder lives, orphans included."""
-    return folder.exists() and is_locked(Layout(folder).alive)
+    return is_locked(Layout(folder).alive)
 
 
 def is_running(pid: int) -> bool:

@@ -82,6 +82,8 @@ def test_a_server_whose_folder_is_removed_ends(server, folder):
     shutil.rmtree(folder)
 
     eventually(lambda: is_quiet(folder))
+    assert not folder.exists()
+    assert not server._address.socket_folder.exists()
 
 
 def test_an_adopted_server_whose_folder_is_removed_ends(server, join, folder):
@@ -91,6 +93,8 @@ def test_an_adopted_server_whose_folder_is_removed_ends(server, join, folder):
     shutil.rmtree(folder)
 
     eventually(lambda: is_quiet(folder))
+    assert not folder.exists()
+    assert not server._address.socket_folder.exists()
 
 
 def test_an_initdb_that_fails_is_quoted_and_leaves_nothing_behind(folder, open_folder):

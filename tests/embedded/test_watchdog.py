@@ -46,7 +46,7 @@ def test_it_stands_in_nobodys_way(join, folder):
     [watchdog] = watchdogs(folder)
     assert Path(f"/proc/{watchdog}/cwd").readlink() == Path("/")
     files = {path.readlink().name for path in Path(f"/proc/{watchdog}/fd").iterdir()}
-    assert files == {"null", "server.log", "watched.lock"}
+    assert files == {"null", "server.log", "watched.lock", "leases.lock"}
 
 
 def test_a_log_that_grew_too_large_is_put_aside(tmp_path, monkeypatch):

@@ -33,17 +33,38 @@ class FileLock:
         os.close(self.descriptor)
 
 
-def try_lock(path: Path, *, shared: bool = False) -> FileLock | None:
-    """Take the lock if nobody is in the way."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+def open_lock(path: Path, *, create: bool = True) -> int:
+    """Open a lock file without locking it."""
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags | os.O_CREAT if create else flags, 0o600)
+
+
+def take(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file if nobody is in the way."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BaseException as problem:
+    except BlockingIOError:
+        return False
+    return True
+
+
+def release(descriptor: int) -> None:
+    """Unlock a file that is open in this process only."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def try_lock(path: Path, *, shared: bool = False) -> FileLock | None:
+    """Take the lock if nobody is in the way."""
+    descriptor = open_lock(path)
+    try:
+        is_taken = take(descriptor, shared=shared)
+    except BaseException:
         os.close(descriptor)
-        if isinstance(problem, BlockingIOError):
-            return None
         raise
-    return FileLock(descriptor)
+    if is_taken:
+        return FileLock(descriptor)
+    os.close(descriptor)
+    return None
 
 
 def wait_for_lock(path: Path, deadline: Deadline, *, shared: bool = False) -> FileLock:
@@ -65,7 +86,12 @@ def locked(path: Path, deadline: Deadline) -> Iterator[FileLock]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether any process holds the lock."""
-    if lock := try_lock(path):
-        lock.close()
-    return lock is None
+    """Whether any process holds the lock. Nothing is created: the folder may be about to be removed."""
+    try:
+        descriptor = open_lock(path, create=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        return not take(descriptor)
+    finally:
+        os.close(descriptor)

@@ -69,6 +69,7 @@ class SupervisedServer:
         self._failed_starts += 1
         self._start_at = time.monotonic() + PAUSE_SECONDS
         if self._failed_starts >= HOPELESS_STARTS:
+            self._remove_sockets()
             raise EmbeddedServerError(f"PostgreSQL does not start; {self._log.path} ends with:\n{self._log.tail()}")
 
     def _start(self) -> None:
@@ -88,6 +89,9 @@ class SupervisedServer:
             self._send(signal_number)
             if self._is_gone_within(patience_seconds):
                 break
+        self._remove_sockets()
+
+    def _remove_sockets(self) -> None:
         if self._place:
             shutil.rmtree(self._place.socket_folder, ignore_errors=True)
 
@@ -107,7 +111,4 @@ class SupervisedServer:
             return False
         if self._postmaster and self._postmaster.is_alive(self._layout.data):
             return False
-        try:
-            return not is_locked(self._layout.alive)  # backends may outlive their server
-        except FileNotFoundError:
-            return True  # the folder was removed
+        return not is_locked(self._layout.alive)  # backends may outlive their server

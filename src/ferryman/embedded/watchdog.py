@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import FrameType
 
 from ferryman.embedded.account import account_for
-from ferryman.embedded.locks import FileLock, try_lock
+from ferryman.embedded.locks import FileLock, open_lock, release, take
 from ferryman.embedded.orders import WatchOrders
 from ferryman.embedded.supervised import SupervisedServer
 from ferryman.errors import EmbeddedServerError
@@ -30,6 +30,7 @@ class Watchdog:
         self._layout = orders.layout
         self._linger_seconds = orders.linger_seconds
         self._lock = FileLock(orders.lock)  # taken by whoever started us, and ours from birth
+        self._leases = open_lock(self._layout.leases)
         self._server = SupervisedServer(orders, account_for(self._layout.data))
         self._idle_since: float | None = None
         self._is_told_to_stop = False
@@ -46,13 +47,8 @@ class Watchdog:
 
     def once(self) -> bool:
         """Look once; True when the server was stopped and the watch is over."""
-        if self._is_told_to_stop or not self._is_our_folder():
+        if self._is_told_to_stop or not self._is_our_folder() or self._is_unused_for_long():
             self._server.stop()
-            return True
-        if lease := self._unused_for_long():
-            # Held while the server stops, so that a newcomer waits and then starts a new one.
-            self._server.stop()
-            lease.close()
             return True
         self._server.keep_running()
         self._report_ready()
@@ -70,16 +66,15 @@ class Watchdog:
         except FileNotFoundError:
             return False
 
-    def _unused_for_long(self) -> FileLock | None:
-        lease = try_lock(self._layout.leases)
-        if lease is None:
+    def _is_unused_for_long(self) -> bool:
+        if not take(self._leases):
             self._idle_since = None
-            return None
+            return False
         self._idle_since = self._idle_since or time.monotonic()
         if time.monotonic() - self._idle_since >= self._linger_seconds:
-            return lease
-        lease.close()
-        return None
+            return True  # and keep the lock: a newcomer waits until the server is stopped, then starts a new one
+        release(self._leases)
+        return False
 
     def _sign_lock(self) -> None:
         os.ftruncate(self._lock.descriptor, 0)
