@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -106,7 +107,10 @@ class NewJob(_JobRecord, frozen=True):
     spec: JobSpec = msgspec.field(default_factory=lambda: NO_SPEC)
 
     def __post_init__(self) -> None:
-        check_identifier(self.identifier)
+        if isinstance(self.identifier, str):
+            _check_identifier_once(self.identifier)
+        else:
+            check_identifier(self.identifier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +174,12 @@ class Job(_JobRecord, frozen=True):
 def check_identifier(identifier: str) -> str:
     """Refuse a task identifier that the database would refuse."""
     return check_text("identifier", identifier, MAX_IDENTIFIER_LENGTH)
+
+
+@lru_cache(maxsize=1024)
+def _check_identifier_once(identifier: str) -> None:
+    """The same few identifiers come by the thousand."""
+    check_identifier(identifier)
 
 
 def check_text(name: str, value: str, longest: int) -> str:

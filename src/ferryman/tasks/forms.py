@@ -35,6 +35,9 @@ class PayloadForm(Protocol):
     def read(self, payload_json: str) -> Any:
         """The value as it was gathered; `MismatchError` when the payload is not one of this task."""
 
+    def check(self, payload_json: str) -> None:
+        """`MismatchError` when the payload that was made of gathered values cannot be read back."""
+
     def arguments(self, value: Any) -> Arguments:
         """The arguments that a value stands for."""
 

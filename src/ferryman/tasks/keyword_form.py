@@ -54,6 +54,13 @@ class KeywordForm:
         fields = raw_fields(payload_json)
         return named if len(fields) == len(named) else named | self._read_extra(fields)
 
+    def check(self, payload_json: str) -> None:
+        """Read the payload back. Its names were checked when it was gathered, so only values can be wrong."""
+        if self.extra is None:
+            self.decoder.decode(payload_json)
+        else:
+            self.read(payload_json)
+
     def arguments(self, value: dict[str, Any]) -> Arguments:
         """Each key as a keyword argument."""
         return Arguments(kwargs=value)

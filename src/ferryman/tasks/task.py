@@ -112,7 +112,7 @@ class Task(Generic[P, R]):
         except InvalidPayloadError as error:
             payload_json = self._stored_by_type(form, value, error)
         try:
-            form.read(payload_json)
+            form.check(payload_json)
         except MismatchError as error:
             raise self._refusal(error.worded(form.noun)) from None
         return payload_json

@@ -40,6 +40,10 @@ class WholeForm:
             return None
         return self.decoder.decode(payload_json)
 
+    def check(self, payload_json: str) -> None:
+        """Read the payload back."""
+        self.read(payload_json)
+
     def arguments(self, value: Any) -> Arguments:
         """The one argument, or none where the default stands in."""
         if value is None and not self.parameter.is_required:
@@ -68,6 +72,10 @@ class InstanceForm:
     def read(self, payload_json: str) -> Any:
         """The instance."""
         return self.decoder.decode(payload_json)
+
+    def check(self, payload_json: str) -> None:
+        """Read the payload back."""
+        self.read(payload_json)
 
     def arguments(self, value: Any) -> Arguments:
         """The instance, as the `self` of its `run`."""
