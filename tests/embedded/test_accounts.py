@@ -181,3 +181,5 @@ def test_windows_is_told_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(EmbeddedServerError, match="does not run on Windows yet; set DATABASE_URL"):
         EmbeddedPostgres(tmp_path).start()
+    with pytest.raises(EmbeddedServerError, match="does not run on Windows yet; set DATABASE_URL"):
+        EmbeddedPostgres.from_dsn("embedded:")

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 from ferryman.embedded.account import ROOT, Account
@@ -16,6 +17,14 @@ OF_ROOT = Path("/var/lib/ferryman")
 OF_THE_HOMELESS = Path("/var/tmp")  # noqa: S108 - ownership is checked before use
 
 
+def refuse_windows() -> None:
+    """Say what to do where there are neither flock nor accounts to change to."""
+    if sys.platform == "win32":
+        raise EmbeddedServerError(
+            "the embedded server does not run on Windows yet; set DATABASE_URL to a PostgreSQL that you have"
+        )
+
+
 def default_folder() -> Path:
     """The folder of this user's own server.
 
@@ -23,6 +32,7 @@ def default_folder() -> Path:
     to the account that PostgreSQL runs as, so root has `/var/lib/ferryman/postgres`; a user without a home has
     `/var/tmp/ferryman-<uid>/postgres`.
     """
+    refuse_windows()
     if os.geteuid() == ROOT:
         return OF_ROOT / "postgres"
     share = Path(os.environ.get("XDG_DATA_HOME", ""))

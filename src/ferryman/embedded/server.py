@@ -1,7 +1,6 @@
 """A private PostgreSQL server, shared by the processes that use it and stopped after the last."""
 
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -14,7 +13,7 @@ from ferryman.embedded.address import Address
 from ferryman.embedded.binaries import ServerBinaries, find_binaries, fitting
 from ferryman.embedded.cluster import ensure_cluster
 from ferryman.embedded.deadline import Deadline
-from ferryman.embedded.folders import check_vacancy, folder_of_dsn, prepare_folder
+from ferryman.embedded.folders import check_vacancy, folder_of_dsn, prepare_folder, refuse_windows
 from ferryman.embedded.launch import launch_watchdog
 from ferryman.embedded.layout import Layout
 from ferryman.embedded.locks import FileLock, locked, try_lock, wait_for_lock
@@ -85,10 +84,7 @@ class EmbeddedPostgres:
 
     def start(self) -> Self:
         """Make, start or join the server; return when it takes connections. Twice is once."""
-        if sys.platform == "win32":
-            raise EmbeddedServerError(
-                "the embedded server does not run on Windows yet; set DATABASE_URL to a PostgreSQL that you have"
-            )
+        refuse_windows()
         if self._lease is None:
             try:
                 self._join(Deadline.after(START_SECONDS))
