@@ -1,0 +1,1 @@
+"""Speed, as ratios within one run. Machines are shared and noisy; absolute figures mean little."""
