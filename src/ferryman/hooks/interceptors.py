@@ -1,0 +1,154 @@
+"""The events that hooks decide, each with its rules for answers and errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+
+from ferryman.hooks.kinds import Interceptor
+from ferryman.hooks.results import UNCHANGED, Continue, Fail, HookResult, JobRecoveryResult, JobScheduleResult, Skip
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Self
+
+    from ferryman.hooks.results import FailureReason
+    from ferryman.jobs import Job, JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeJobRun(Interceptor["BeforeJobRun", HookResult]):
+    """A claimed job is about to run.
+
+    `Skip()` completes the job unrun, `Fail(message)` fails the attempt. So does a hook that fails: what it was to
+    check is unknown, and the job must neither run nor be lost.
+    """
+
+    takes: ClassVar[str] = "None, Continue(), Skip() or Fail(message)"
+
+    job: Job
+    worker_id: str
+    payload: Any = field(repr=False)
+
+    def accepts(self, answer: object) -> TypeGuard[HookResult]:
+        """Anything but a payload: it is too late to change that."""
+        return _is_verdict(answer)
+
+    def undecided(self) -> HookResult:
+        """The job runs."""
+        return Continue()
+
+    def after_error(self, message: str) -> HookResult:
+        """The attempt fails."""
+        return Fail(message)
+
+    def after(self, answer: HookResult) -> Self | None:
+        """The first `Skip` or `Fail` is final."""
+        return self if isinstance(answer, Continue) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AfterJobRun(Interceptor["AfterJobRun", HookResult]):
+    """A task has returned or raised, and nothing is written yet.
+
+    `Skip()` makes a success of the attempt, `Fail(message)` a failure. A hook that fails changes nothing: the outcome
+    is a fact, and a broken hook is no reason to run a finished job again.
+    """
+
+    takes: ClassVar[str] = "None, Continue(), Skip() or Fail(message)"
+
+    job: Job
+    worker_id: str
+    error: str | None
+    """What the task raised; None after a success."""
+    duration: timedelta
+
+    def accepts(self, answer: object) -> TypeGuard[HookResult]:
+        """Anything but a payload."""
+        return _is_verdict(answer)
+
+    def undecided(self) -> HookResult:
+        """The outcome stands."""
+        return Continue()
+
+    def after_error(self, message: str) -> HookResult:  # noqa: ARG002 - it is in the log
+        """The outcome stands, as far as this hook goes."""
+        return Continue()
+
+    def after(self, answer: HookResult) -> Self | None:
+        """The first `Skip` or `Fail` is final."""
+        return self if isinstance(answer, Continue) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult]):
+    """A job was interrupted and is about to be given back.
+
+    A hook that fails decides nothing: the job is recovered as configured.
+    """
+
+    takes: ClassVar[str] = (
+        "None, JobRecoveryResult.Default(), .Reschedule(run_at, attempts), .FailWithBackoff() or .Skip()"
+    )
+
+    job: Job
+    worker_id: str
+    """The worker that recovers the job."""
+    previous_worker_id: str
+    """The worker that had claimed it."""
+    reason: FailureReason
+
+    def accepts(self, answer: object) -> TypeGuard[JobRecoveryResult]:
+        """Only the members: the class that names them says nothing."""
+        return isinstance(answer, JobRecoveryResult) and type(answer) is not JobRecoveryResult
+
+    def undecided(self) -> JobRecoveryResult:
+        """The job is recovered as configured."""
+        return JobRecoveryResult.Default()
+
+    def after_error(self, message: str) -> JobRecoveryResult:  # noqa: ARG002 - it is in the log
+        """The job is recovered as configured, unless another hook decides."""
+        return JobRecoveryResult.Default()
+
+    def after(self, answer: JobRecoveryResult) -> Self | None:
+        """Whatever differs from the default is final."""
+        return self if isinstance(answer, JobRecoveryResult.Default) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult]):
+    """A client is about to add a job.
+
+    `Continue(payload)` changes the payload, for the next hook too. `Skip()` and `Fail(message)` add nothing and raise
+    an error for the caller. So does a hook that fails: a payload that it was to complete must not be stored without.
+    """
+
+    takes: ClassVar[str] = "None, Continue(payload), Skip() or Fail(message)"
+
+    identifier: str
+    payload: Any = field(repr=False)
+    spec: JobSpec
+
+    def accepts(self, answer: object) -> TypeGuard[JobScheduleResult]:
+        """Any of them."""
+        return isinstance(answer, (Continue, Skip, Fail))
+
+    def undecided(self) -> JobScheduleResult:
+        """The job is added with the payload that it has by now."""
+        return Continue(self.payload)
+
+    def after_error(self, message: str) -> JobScheduleResult:
+        """Nothing is added."""
+        return Fail(message)
+
+    def after(self, answer: JobScheduleResult) -> Self | None:
+        """The next hook sees the payload of this one; the first `Skip` or `Fail` is final."""
+        if not isinstance(answer, Continue):
+            return None
+        return self if answer.payload is UNCHANGED else replace(self, payload=answer.payload)
+
+
+def _is_verdict(answer: object) -> TypeGuard[HookResult]:
+    if isinstance(answer, Continue):
+        return answer.payload is UNCHANGED
+    return isinstance(answer, (Skip, Fail))

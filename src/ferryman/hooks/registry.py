@@ -1,0 +1,161 @@
+"""Which handlers want which events, and how they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
+
+from ferryman.errors import ConfigurationError
+from ferryman.hooks.handlers import make_hook
+from ferryman.hooks.kinds import Interceptor, Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from ferryman.hooks.handlers import Hook
+
+    Event: TypeAlias = Observer | Interceptor[Any, Any]
+
+O = TypeVar("O", bound=Observer)  # noqa: E741 - beside E and R
+E = TypeVar("E")
+E_contra = TypeVar("E_contra", contravariant=True)
+R = TypeVar("R")
+
+
+class Plugin(Protocol):
+    """A set of hooks that belong together."""
+
+    def register(self, hooks: HookRegistry) -> None:
+        """Add the hooks with `hooks.on`."""
+
+
+class Decorator(Protocol[E, R]):
+    """Registers the function below it, and leaves it as it is."""
+
+    @overload
+    def __call__(self, handler: Callable[[E], Coroutine[Any, Any, R]], /) -> Callable[[E], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, handler: Callable[[E], R], /) -> Callable[[E], R]: ...
+
+
+class HookRegistry:
+    """Handlers by event, in the order of registration.
+
+        hooks = HookRegistry()
+
+        @hooks.on(JobFail)
+        async def report(event: JobFail) -> None: ...
+
+    Handlers are async or plain functions. A plain one is called on the event loop, so it must not block.
+    """
+
+    def __init__(self) -> None:
+        # Tuples are replaced, never changed: whoever walks through one is not disturbed by a registration.
+        self._hooks: dict[type, tuple[Hook, ...]] = {}
+
+    def __repr__(self) -> str:
+        counts = (f"{event.__name__}: {len(hooks)}" for event, hooks in self._hooks.items())
+        return f"<HookRegistry: {', '.join(counts) or 'empty'}>"
+
+    @overload
+    def on(self, event: type[O]) -> Decorator[O, None]: ...
+    @overload
+    def on(self, event: type[Interceptor[E, R]]) -> Decorator[E, R | None]: ...
+    @overload
+    def on(self, event: type[O], handler: Callable[[O], Awaitable[None] | None]) -> None: ...
+    @overload
+    def on(self, event: type[Interceptor[E, R]], handler: Callable[[E], R | Awaitable[R | None] | None]) -> None: ...
+    def on(self, event: Any, handler: Any = None) -> Any:
+        """Register a handler: `hooks.on(JobFail, report)`, or `@hooks.on(JobFail)` above it."""
+        _check_event(event)
+        if handler is not None:
+            return self._add(event, handler)
+
+        def register(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            self._add(event, function)
+            return function
+
+        return register
+
+    def add_plugin(self, plugin: Plugin) -> None:
+        """Let a plugin register its hooks. They come after those that are registered already."""
+        if isinstance(plugin, type) or not callable(getattr(plugin, "register", None)):
+            raise ConfigurationError("a plugin must be an object with a method register(hooks)")
+        plugin.register(self)
+
+    def merged(self, *others: HookRegistry) -> HookRegistry:
+        """A new registry with these hooks, then those of the others. One that is named twice counts once."""
+        result = HookRegistry()
+        for registry in dict.fromkeys((self, *others)):
+            for event, hooks in registry._hooks.items():  # noqa: SLF001 - of the same class
+                result._hooks[event] = (*result._hooks.get(event, ()), *hooks)
+        return result
+
+    def copy(self) -> HookRegistry:
+        """A registry with the same hooks that goes its own way from here."""
+        return self.merged()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody wants anything."""
+        return not self._hooks
+
+    def wants(self, event: type[Event]) -> bool:
+        """Whether anybody wants this event. If not, it need not even be made."""
+        return event in self._hooks
+
+    async def emit(self, event: Observer) -> None:
+        """Tell all handlers at once, and wait for all. Their errors are logged, never raised."""
+        started = [(hook, left) for hook in self._of(event) if (left := hook.start(event)) is not None]
+        if not started:
+            return
+        ends = await asyncio.gather(*(_end(left) for _, left in started), return_exceptions=True)
+        for (hook, _), error in zip(started, ends, strict=True):
+            if error is not None:
+                hook.log(error)
+
+    async def intercept(self, event: Interceptor[E, R]) -> R:
+        """Ask the handlers one by one until one decides. Their errors are logged; the event says what follows."""
+        for hook in self._of(event):
+            answer = await hook.ask(event)
+            following = event.after(answer)
+            if following is None:
+                return answer
+            event = following
+        return event.undecided()
+
+    def intercept_blocking(self, event: Interceptor[E, R]) -> R:
+        """Like `intercept`, in blocking code. `ConfigurationError` if a handler is async; none is called then."""
+        hooks = self._of(event)
+        for hook in hooks:
+            if hook.is_async:
+                raise hook.needs_a_loop()
+        for hook in hooks:
+            answer = hook.ask_blocking(event)
+            following = event.after(answer)
+            if following is None:
+                return answer
+            event = following
+        return event.undecided()
+
+    def _of(self, event: Event) -> tuple[Hook, ...]:
+        return self._hooks.get(type(event), ())
+
+    def _add(self, event: type, handler: Callable[[Any], Any]) -> None:
+        self._hooks[event] = (*self._hooks.get(event, ()), make_hook(event, handler))
+
+
+async def _end(left: Awaitable[object]) -> BaseException | None:
+    """How a handler ended. Exits are returned, because raised in a task they would stop the event loop."""
+    try:
+        await left
+    except (SystemExit, KeyboardInterrupt) as error:
+        return error
+    return None
+
+
+def _check_event(event: object) -> None:
+    is_event = inspect.isclass(event) and issubclass(event, (Observer, Interceptor))
+    if not is_event or event in (Observer, Interceptor):
+        raise ConfigurationError(f"hooks are registered for an event such as JobFail, not for {event!r}")

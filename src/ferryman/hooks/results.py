@@ -1,0 +1,162 @@
+"""What hooks may answer, and the reasons that events carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, overload
+
+from ferryman.errors import InvalidJobError
+from ferryman.jobs import SMALLINT_MAX, check_integer, check_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+P_co = TypeVar("P_co", covariant=True)
+
+
+class Unchanged(Enum):
+    """Stands for a payload that a hook leaves alone; None cannot, since it is a payload of its own."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Literal[Unchanged.UNCHANGED] = Unchanged.UNCHANGED
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Continue(Generic[P_co]):
+    """Go on. A hook of `BeforeJobSchedule` may say with which payload: `Continue({"to": "a@b.c"})`."""
+
+    payload: P_co = field(repr=False)
+
+    @overload
+    def __init__(self: Continue[Unchanged]) -> None: ...
+    @overload
+    def __init__(self, payload: P_co) -> None: ...
+    def __init__(self, payload: Any = UNCHANGED) -> None:
+        object.__setattr__(self, "payload", payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Do not do it: a job that would run counts as completed, a job that would be added is not added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Fail the attempt, or refuse the job, with this message."""
+
+    message: str
+
+    def __post_init__(self) -> None:
+        # The message ends up in a text column, far from the hook that could still correct it.
+        if not isinstance(self.message, str):
+            raise TypeError(f"the message of Fail must be a string, not {type(self.message).__name__}")
+
+
+HookResult: TypeAlias = Continue[Unchanged] | Skip | Fail
+"""What a hook of `BeforeJobRun` or `AfterJobRun` answers; None is `Continue()`."""
+
+JobScheduleResult: TypeAlias = Continue[Any] | Skip | Fail
+"""What a hook of `BeforeJobSchedule` answers; None is `Continue` with the payload as it is."""
+
+
+class JobRecoveryResult:
+    """What a hook of `JobRecovery` answers: one of the four below, each to be called; None is `Default()`."""
+
+    __slots__ = ()
+
+    Default: ClassVar[type[_Default]]
+    """Follow the configured recovery."""
+    Reschedule: ClassVar[type[_Reschedule]]
+    """Unlock the job, to run at `run_at`; `attempts`, if given, replaces its count."""
+    FailWithBackoff: ClassVar[type[_FailWithBackoff]]
+    """Count the attempt as failed: the job waits as after any other failure."""
+    Skip: ClassVar[type[_Skip]]
+    """Leave the job locked. It does not count as recovered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Default(JobRecoveryResult):
+    """Follow the configured recovery."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reschedule(JobRecoveryResult):
+    """Unlock the job, to run at `run_at`; `attempts`, if given, replaces its count."""
+
+    run_at: datetime
+    attempts: int | None = None
+
+    def __post_init__(self) -> None:
+        if check_time("run_at", self.run_at) is None:
+            raise InvalidJobError("run_at must be a datetime, not None")
+        check_integer("attempts", self.attempts, 0, SMALLINT_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class _FailWithBackoff(JobRecoveryResult):
+    """Count the attempt as failed: the job waits as after any other failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Skip(JobRecoveryResult):
+    """Leave the job locked. It does not count as recovered."""
+
+
+for _answer in (_Default, _Reschedule, _FailWithBackoff, _Skip):
+    # The name that users write is also the one that they read, and the one that pickle looks up.
+    _name = _answer.__name__.removeprefix("_")
+    _answer.__name__, _answer.__qualname__ = _name, f"JobRecoveryResult.{_name}"
+    setattr(JobRecoveryResult, _name, _answer)
+
+
+class FailureReason(Enum):
+    """Why an attempt ended without success."""
+
+    TASK_ERROR = "task_error"
+    """The task raised an exception."""
+    TASK_PANIC = "task_panic"
+    """The task brought down what it ran in, such as its child process."""
+    SHUTDOWN_ABORTED = "shutdown_aborted"
+    """The worker stopped, and the task did not finish within the grace period."""
+    WORKER_CRASHED = "worker_crashed"
+    """The worker gave no sign of life any more."""
+
+
+class ShutdownReason(Enum):
+    """Why a worker stopped."""
+
+    SIGNAL = "signal"
+    """The operating system asked it to, as with SIGTERM."""
+    ERROR = "error"
+    """It could not go on."""
+    GRACEFUL = "graceful"
+    """The program asked it to, or it had nothing left to do."""
+
+
+class LocalQueueMode(Enum):
+    """What a local queue is doing."""
+
+    STARTING = "starting"
+    """It has not begun yet."""
+    POLLING = "polling"
+    """It holds no jobs and looks for some."""
+    WAITING = "waiting"
+    """It holds jobs that wait for a free slot."""
+    TTL_EXPIRED = "ttl_expired"
+    """It held jobs for too long and gave them back."""
+    RELEASED = "released"
+    """It has stopped and gave back what it held."""
+
+
+class SettleOutcome(Enum):
+    """How a worker meant to settle a claim."""
+
+    COMPLETE = "complete"
+    """The job is done."""
+    FAIL = "fail"
+    """The attempt failed."""
+    RETURN = "return"
+    """The job goes back with its attempt."""
