@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import errors
+from psycopg.conninfo import make_conninfo
+from tests.schema.functions import Functions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TABLES = "graphile_worker._private_jobs, graphile_worker._private_job_queues, graphile_worker._private_tasks"
+
+
+@pytest.fixture
+def producer(database: str) -> Iterator[Functions]:
+    """A role that may write to the tables, as the documentation grants it; no sequences are mentioned."""
+    with psycopg.connect(database, autocommit=True) as owner:
+        owner.execute("create role producer login bypassrls password 'known'")
+        owner.execute("grant usage on schema graphile_worker to producer")
+        owner.execute(f"grant select, insert, update on {TABLES} to producer")
+        with psycopg.connect(make_conninfo(database, user="producer", password="known"), autocommit=True) as mine:
+            yield Functions(mine)
+        owner.execute("drop owned by producer cascade")
+        owner.execute("drop role producer")
+
+
+def test_a_role_that_bypasses_row_security_can_add_jobs(producer: Functions) -> None:
+    producer.add_job(queue_name="q")
+    producer.add_job(job_key="k")
+    producer.add_job(job_key="k", job_key_mode="unsafe_dedupe")
+    assert len(producer.add_jobs({}, {"job_key": "k"}, {"job_key": "l", "queue_name": "p"})) == 3
+
+
+def test_a_role_that_does_not_bypass_it_is_refused(producer: Functions, connection: psycopg.Connection) -> None:
+    connection.execute("alter role producer nobypassrls")
+    with pytest.raises(errors.InsufficientPrivilege, match="row-level security"):
+        producer.add_job()
