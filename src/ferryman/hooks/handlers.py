@@ -71,7 +71,7 @@ class Hook:
         except Exception as error:  # noqa: BLE001 - logged, and turned into an answer
             return self._failed(event, error)
         if inspect.isawaitable(answer):
-            _discard(answer)
+            discard(answer)
             raise self.needs_a_loop()
         return self._checked(event, answer)
 
@@ -159,6 +159,7 @@ def _is_being_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _discard(answer: object) -> None:
+def discard(answer: object) -> None:
+    """Give up a coroutine that may never have started, without the warning that it was forgotten."""
     if inspect.iscoroutine(answer):
         answer.close()

@@ -7,7 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 from ferryman.errors import ConfigurationError
-from ferryman.hooks.handlers import make_hook
+from ferryman.hooks.handlers import discard, make_hook
 from ferryman.hooks.kinds import Interceptor, Observer
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class HookRegistry:
     @overload
     def on(self, event: type[Interceptor[E, R]]) -> Decorator[E, R | None]: ...
     @overload
-    def on(self, event: type[O], handler: Callable[[O], Awaitable[None] | None]) -> None: ...
-    @overload
     def on(self, event: type[Interceptor[E, R]], handler: Callable[[E], R | Awaitable[R | None] | None]) -> None: ...
+    @overload
+    def on(self, event: type[O], handler: Callable[[O], Awaitable[None] | None]) -> None: ...
     def on(self, event: Any, handler: Any = None) -> Any:
         """Register a handler: `hooks.on(JobFail, report)`, or `@hooks.on(JobFail)` above it."""
         _check_event(event)
@@ -110,7 +110,7 @@ class HookRegistry:
         started = [(hook, left) for hook in self._of(event) if (left := hook.start(event)) is not None]
         if not started:
             return
-        ends = await asyncio.gather(*(_end(left) for _, left in started), return_exceptions=True)
+        ends = await _ends([left for _, left in started])
         for (hook, _), error in zip(started, ends, strict=True):
             if error is not None:
                 hook.log(error)
@@ -144,6 +144,16 @@ class HookRegistry:
 
     def _add(self, event: type, handler: Callable[[Any], Any]) -> None:
         self._hooks[event] = (*self._hooks.get(event, ()), make_hook(event, handler))
+
+
+async def _ends(all_left: list[Awaitable[object]]) -> list[BaseException | None]:
+    """How each handler ended. They run side by side; if the caller is cancelled, so are they."""
+    try:
+        return await asyncio.gather(*(_end(left) for left in all_left), return_exceptions=True)
+    except asyncio.CancelledError:
+        for left in all_left:
+            discard(left)
+        raise
 
 
 async def _end(left: Awaitable[object]) -> BaseException | None:
