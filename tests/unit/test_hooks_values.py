@@ -1,0 +1,93 @@
+"""Events and answers are frozen values that keep payloads to themselves."""
+
+import copy
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+from datetime import UTC, datetime
+
+import pytest
+
+import ferryman.hooks
+from ferryman import JobSpec
+from ferryman.errors import InvalidJobError
+from ferryman.hooks import (
+    BeforeJobSchedule,
+    Continue,
+    Fail,
+    Interceptor,
+    JobRecoveryResult,
+    LocalQueueInit,
+    Observer,
+    Skip,
+)
+
+NOW = datetime(2024, 1, 1, tzinfo=UTC)
+PUBLIC = [value for name, value in vars(ferryman.hooks).items() if name in ferryman.hooks.__all__]
+
+
+def _events(kind: type) -> list[type]:
+    return [value for value in PUBLIC if inspect.isclass(value) and issubclass(value, kind) and value is not kind]
+
+
+def test_graphiles_events_are_all_there_and_one_of_our_own() -> None:
+    assert len(_events(Observer)) == 19 + 1
+    assert len(_events(Interceptor)) == 4
+
+
+@pytest.mark.parametrize("event", [*_events(Observer), *_events(Interceptor)])
+def test_every_event_is_a_frozen_value_with_named_fields(event: type) -> None:
+    assert is_dataclass(event)
+    assert event.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert all(field.kw_only for field in fields(event))
+    assert "__slots__" in vars(event)
+
+
+def test_an_event_cannot_be_changed() -> None:
+    event = LocalQueueInit(worker_id="w1")
+
+    with pytest.raises(FrozenInstanceError):
+        event.worker_id = "w2"  # type: ignore[misc]
+
+
+def test_payloads_do_not_show() -> None:
+    event = BeforeJobSchedule(identifier="send_email", payload={"to": "secret"}, spec=JobSpec())
+
+    assert "secret" not in repr(event)
+    assert "secret" not in repr(Continue({"to": "secret"}))
+
+
+def test_recovery_answers_read_as_they_are_written() -> None:
+    answer = JobRecoveryResult.Reschedule(NOW, attempts=2)
+
+    assert repr(answer).startswith("JobRecoveryResult.Reschedule(run_at=datetime")
+    assert repr(JobRecoveryResult.Skip()) == "JobRecoveryResult.Skip()"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Continue(), Continue([1]), Skip(), Fail("why"), JobRecoveryResult.Default(), JobRecoveryResult.Reschedule(NOW)],
+)
+def test_answers_survive_copying_and_pickling(answer: object) -> None:
+    assert copy.deepcopy(answer) == answer
+    assert pickle.loads(pickle.dumps(answer)) == answer
+
+
+@pytest.mark.parametrize(
+    ("run_at", "attempts", "complaint"),
+    [
+        (datetime(2024, 1, 1), None, "time zone"),  # noqa: DTZ001 - the mistake
+        (None, None, "not None"),
+        (NOW, -1, "attempts must be between 0"),
+    ],
+)
+def test_a_reschedule_that_the_database_would_refuse_is_refused_at_once(
+    run_at: datetime, attempts: int | None, complaint: str
+) -> None:
+    with pytest.raises(InvalidJobError, match=complaint):
+        JobRecoveryResult.Reschedule(run_at, attempts)
+
+
+def test_the_message_of_a_failure_is_text() -> None:
+    with pytest.raises(TypeError, match="must be a string, not ValueError"):
+        Fail(ValueError("boom"))  # type: ignore[arg-type]
