@@ -11,7 +11,7 @@ from ferryman.hooks.handlers import discard, make_hook
 from ferryman.hooks.kinds import Interceptor, Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from ferryman.hooks.handlers import Hook
 
@@ -146,7 +146,7 @@ class HookRegistry:
         self._hooks[event] = (*self._hooks.get(event, ()), make_hook(event, handler))
 
 
-async def _ends(all_left: list[Awaitable[object]]) -> list[BaseException | None]:
+async def _ends(all_left: list[Awaitable[object]]) -> Sequence[BaseException | None]:
     """How each handler ended. They run side by side; if the caller is cancelled, so are they."""
     try:
         return await asyncio.gather(*(_end(left) for left in all_left), return_exceptions=True)
