@@ -6,6 +6,7 @@ import itertools
 import os
 import tempfile
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ def server() -> Iterator[EmbeddedPostgres]:
     """The PostgreSQL that all tests share. It loses data in a power cut, which tests do not need to survive."""
     with reachable_folder() as folder:
         settings = {"fsync": "off", "max_connections": "300"}
-        with EmbeddedPostgres(folder / "postgres", settings=settings) as started:
+        with EmbeddedPostgres(folder / "postgres", settings=settings, linger=timedelta()) as started:
             yield started
 
 
