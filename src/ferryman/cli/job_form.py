@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 def job_document(job: Job) -> dict[str, Any]:
     """Every field. The payload is the text that the database holds, byte for byte; times are in UTC."""
-    return dict(_plain(item.name, getattr(job, item.name)) for item in fields(job))
+    return dict(_plain(name, getattr(job, name)) for name in job.__struct_fields__)
 
 
 def _plain(name: str, value: Any) -> tuple[str, Any]:
