@@ -1,0 +1,48 @@
+"""One order in the hands of one child."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ferryman.worker.children.results import decode_result
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import timedelta
+
+    from ferryman.worker.children.child import Child
+    from ferryman.worker.children.orders import ChildOrder
+    from ferryman.worker.children.results import ChildResult
+
+
+class Errand:
+    """Hands over an order and waits for the answer, neither longer than allowed.
+
+    The time until the task begins is counted by itself. A task whose module takes longer to import than the task may
+    run would otherwise never finish: its child is replaced by another that starts to import.
+    """
+
+    def __init__(self, child: Child, order: ChildOrder) -> None:
+        self.child = child
+        self.order = order
+        self.has_begun = False
+
+    async def run(self, start_limit: timedelta, limit: timedelta | None) -> ChildResult:
+        """What came of it. `TimeoutError` when it takes too long; `EOFError` or `ConnectionError` on a crash."""
+        async with _at_most(start_limit, f"importing {self.order.place.module!r} to run {self.order} took"):
+            await self.child.hand_over(self.order)
+        self.has_begun = True
+        async with _at_most(limit, f"{self.order} ran"):
+            return decode_result(await self.child.answer(), self.order)
+
+
+@asynccontextmanager
+async def _at_most(limit: timedelta | None, activity: str) -> AsyncIterator[None]:
+    seconds = None if limit is None else limit.total_seconds()
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise TimeoutError(f"{activity} for more than {seconds:g} s; its process was ended") from None

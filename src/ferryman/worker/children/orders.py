@@ -1,0 +1,81 @@
+"""What a child is told: which task to run, where to find it, and for which job."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Self
+
+from ferryman.errors import TaskError
+
+if TYPE_CHECKING:
+    from ferryman.jobs import Job
+    from ferryman.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """Where another process finds what was made a task."""
+
+    module: str
+    qualname: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.qualname}"
+
+    @classmethod
+    def of(cls, task: Task[..., Any]) -> Self:
+        """The place of `task`; `TaskError` when another process could not find it there."""
+        place = cls(getattr(task, "__module__", ""), getattr(task, "__qualname__", ""))
+        if not place._holds(task):
+            raise TaskError(
+                f"task {task.identifier!r} cannot run in a child process: {task.place} is not found by the name "
+                f"{place.qualname!r} in its module. Define the task at the top level of a module, under its own name."
+            )
+        return cls(_importable(place.module, task), place.qualname)
+
+    def find(self, module: object) -> Any:
+        """What has this name in the module; `AttributeError` when nothing has."""
+        return reduce(getattr, self.qualname.split("."), module)
+
+    def _holds(self, task: Task[..., Any]) -> bool:
+        try:
+            found = self.find(sys.modules[self.module])
+        except (KeyError, AttributeError):
+            return False
+        # A task class stays what it was, and so does a function that was not decorated but passed to `app.task`.
+        return found is task or found is getattr(task, "__wrapped__", None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildOrder:
+    """One job for a child: only plain values, which every process can read."""
+
+    place: TaskPlace
+    identifier: str
+    job: Job
+    worker_id: str
+
+    def __str__(self) -> str:
+        return f"job {self.job.id} ({self.identifier!r})"
+
+    @classmethod
+    def of(cls, task: Task[..., Any], job: Job, worker_id: str) -> Self:
+        """An order to run `task` for `job`; `TaskError` when another process could not find the task."""
+        return cls(place=TaskPlace.of(task), identifier=task.identifier, job=job, worker_id=worker_id)
+
+
+def _importable(module: str, task: Task[..., Any]) -> str:
+    """The name by which a child imports the module: the script that was started has one of its own."""
+    if module != "__main__":
+        return module
+    main = sys.modules["__main__"]
+    name = getattr(main.__spec__, "name", None)
+    if name is None and getattr(main, "__file__", None) is None:
+        raise TaskError(
+            f"task {task.identifier!r} cannot run in a child process: it was typed into an interactive session, "
+            f"where no other process can find it. Define it in a file."
+        )
+    # multiprocessing leaves a package's __main__ alone, but it is a module like any other.
+    return str(name) if name is not None and name.endswith(".__main__") else module

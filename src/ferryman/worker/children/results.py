@@ -1,0 +1,101 @@
+"""What a child answers."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
+
+MAX_EXCEPTION_BYTES = 64 * 1024
+"""An exception that holds more than that is described, not carried over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSuccess:
+    """The task returned."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildFailure:
+    """The task raised, or could not be run.
+
+    error_type: the qualified name of the exception's class; built-in ones have no module
+    message: the text of the exception
+    traceback_text: as Python prints it, from the first frame that is the user's
+    pickled: the exception itself, if it can be carried over
+    """
+
+    error_type: str
+    message: str
+    traceback_text: str
+    pickled: bytes | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, error: BaseException, message: str | None = None) -> Self:
+        """Describe an exception; `message` takes the place of its text."""
+        return cls(
+            error_type=_name(type(error)),
+            message=_text(error) if message is None else message,
+            traceback_text="".join(traceback.format_exception(error)),
+            pickled=_pickled(error),
+        )
+
+    @property
+    def exception(self) -> BaseException | None:
+        """The exception, made anew at each call and without traceback; None if it could not be carried over."""
+        if self.pickled is None:
+            return None
+        try:
+            error = pickle.loads(self.pickled)  # noqa: S301 - from a process that we started
+        except Exception:  # noqa: BLE001 - classes may do anything while they are unpickled
+            return None
+        return error if isinstance(error, BaseException) else None
+
+
+ChildResult: TypeAlias = ChildSuccess | ChildFailure
+
+
+def encode_result(result: ChildResult, what: object) -> bytes:
+    """The result as a message; a failure if the value cannot leave the process."""
+    try:
+        return pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001 - classes may do anything while they are pickled
+        return pickle.dumps(_unusable(f"{what} returned a value that cannot leave its process", error))
+
+
+def decode_result(message: bytes | bytearray, what: object) -> ChildResult:
+    """Read what `encode_result` wrote; a failure if the value cannot be rebuilt here."""
+    try:
+        result: ChildResult = pickle.loads(message)  # noqa: S301 - from a process that we started
+    except Exception as error:  # noqa: BLE001 - classes may do anything while they are unpickled
+        return _unusable(f"{what} returned a value that cannot be read outside its process", error)
+    return result
+
+
+def _unusable(fact: str, error: Exception) -> ChildFailure:
+    described = f"{fact}: {_text(error)}. Return what JSON can hold, or nothing."
+    return ChildFailure(error_type="TypeError", message=described, traceback_text=f"TypeError: {described}\n")
+
+
+def _name(kind: type) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a broken __str__ must not hide that the task failed
+        return f"<the text of {type(error).__qualname__} cannot be made>"
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    """The exception as bytes, only if it comes back as what it was: many classes cannot be made from their `args`."""
+    try:
+        message = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
+        is_usable = len(message) <= MAX_EXCEPTION_BYTES and type(pickle.loads(message)) is type(error)  # noqa: S301
+    except Exception:  # noqa: BLE001 - classes may do anything while they are pickled
+        return None
+    return message if is_usable else None
