@@ -1,0 +1,24 @@
+"""A script that starts its work wherever it is imported."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.worker.children.orders import job_of
+
+from ferryman import App
+from ferryman.worker.children import ChildOrder, ChildPool
+
+app = App()
+
+
+@app.task
+def work() -> None: ...
+
+
+async def run() -> None:
+    async with ChildPool(1) as pool:
+        print(await pool.run(ChildOrder.of(work, job_of("work", "{}"), "worker-1")))  # noqa: T201
+
+
+asyncio.run(run())
