@@ -7,8 +7,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
-MAX_EXCEPTION_BYTES = 64 * 1024
-"""An exception that holds more than that is described, not carried over."""
+from ferryman.worker.children.carrying import pack_exception, unpack_exception
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +39,13 @@ class ChildFailure:
             error_type=_name(type(error)),
             message=_text(error) if message is None else message,
             traceback_text="".join(traceback.format_exception(error)),
-            pickled=_pickled(error),
+            pickled=pack_exception(error),
         )
 
     @property
     def exception(self) -> BaseException | None:
         """The exception, made anew at each call and without traceback; None if it could not be carried over."""
-        if self.pickled is None:
-            return None
-        try:
-            error = pickle.loads(self.pickled)  # noqa: S301 - from a process that we started
-        except Exception:  # noqa: BLE001 - classes may do anything while they are unpickled
-            return None
-        return error if isinstance(error, BaseException) else None
+        return None if self.pickled is None else unpack_exception(self.pickled)
 
 
 ChildResult: TypeAlias = ChildSuccess | ChildFailure
@@ -89,13 +82,3 @@ def _text(error: BaseException) -> str:
         return str(error)
     except Exception:  # noqa: BLE001 - a broken __str__ must not hide that the task failed
         return f"<the text of {type(error).__qualname__} cannot be made>"
-
-
-def _pickled(error: BaseException) -> bytes | None:
-    """The exception as bytes, only if it comes back as what it was: many classes cannot be made from their `args`."""
-    try:
-        message = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
-        is_usable = len(message) <= MAX_EXCEPTION_BYTES and type(pickle.loads(message)) is type(error)  # noqa: S301
-    except Exception:  # noqa: BLE001 - classes may do anything while they are pickled
-        return None
-    return message if is_usable else None
