@@ -6,20 +6,22 @@ import select
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
-from psycopg import AsyncConnection, AsyncRawCursor, Connection, OperationalError, RawCursor
+from psycopg import OperationalError
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from ferryman.database.identifiers import SchemaName
+from ferryman.database.own import OwnAsyncConnection, OwnConnection
 from ferryman.database.statements import Style, load_statement
 from ferryman.errors import DatabaseUnavailableError
 
 if TYPE_CHECKING:
     from ferryman.database.addresses import Address
 
-AsyncPool: TypeAlias = AsyncConnectionPool[AsyncConnection[tuple[Any, ...]]]
-SyncPool: TypeAlias = ConnectionPool[Connection[tuple[Any, ...]]]
+AsyncPool: TypeAlias = AsyncConnectionPool[OwnAsyncConnection]
+SyncPool: TypeAlias = ConnectionPool[OwnConnection]
 
 CONNECT_TIMEOUT_SECONDS = 10
+_OPTIONS: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_SECONDS}
 _NO_SCHEMA = SchemaName("public")
 _BACKEND_PID = load_statement(__package__, "backend_pid").text(_NO_SCHEMA, Style.NUMBERED)
 _STEADY_PLANS = load_statement(__package__, "steady_plans").text(_NO_SCHEMA, Style.NUMBERED)
@@ -27,15 +29,15 @@ _STEADY_PLANS = load_statement(__package__, "steady_plans").text(_NO_SCHEMA, Sty
 
 async def open_async_pool(address: Address, *, size: int) -> AsyncPool:
     """A pool that has reached the server once; `DatabaseUnavailableError` says why it could not."""
-    options = _connection_options(AsyncRawCursor)
     try:
         # Asked first because a pool that cannot connect only says that it timed out.
-        await (await AsyncConnection.connect(address.conninfo, **options)).close()
+        await (await OwnAsyncConnection.connect(address.conninfo, **_OPTIONS)).close()
     except psycopg.Error as error:
         raise _unreachable(address, error) from None
     pool: AsyncPool = AsyncConnectionPool(
         address.conninfo,
-        kwargs=options,
+        connection_class=OwnAsyncConnection,
+        kwargs=_OPTIONS,
         min_size=1,
         max_size=size,
         open=False,
@@ -48,14 +50,14 @@ async def open_async_pool(address: Address, *, size: int) -> AsyncPool:
 
 def open_sync_pool(address: Address, *, size: int) -> SyncPool:
     """The blocking twin of `open_async_pool`."""
-    options = _connection_options(RawCursor)
     try:
-        Connection.connect(address.conninfo, **options).close()
+        OwnConnection.connect(address.conninfo, **_OPTIONS).close()
     except psycopg.Error as error:
         raise _unreachable(address, error) from None
     pool: SyncPool = ConnectionPool(
         address.conninfo,
-        kwargs=options,
+        connection_class=OwnConnection,
+        kwargs=_OPTIONS,
         min_size=1,
         max_size=size,
         open=False,
@@ -66,10 +68,6 @@ def open_sync_pool(address: Address, *, size: int) -> SyncPool:
     return pool
 
 
-def _connection_options(cursor: type) -> dict[str, Any]:
-    return {"autocommit": True, "cursor_factory": cursor, "connect_timeout": CONNECT_TIMEOUT_SECONDS}
-
-
 def _unreachable(address: Address, error: Exception) -> DatabaseUnavailableError:
     # The cause is told, not chained: libpq's exceptions may carry the whole connection string.
     return DatabaseUnavailableError(
@@ -78,35 +76,35 @@ def _unreachable(address: Address, error: Exception) -> DatabaseUnavailableError
     )
 
 
-async def _configure_async(connection: AsyncConnection[Any]) -> None:
-    row = await (await connection.execute(_BACKEND_PID)).fetchone()
-    if row is not None and row[0] == connection.info.backend_pid:
-        await connection.execute(_STEADY_PLANS)
+async def _configure_async(connection: OwnAsyncConnection) -> None:
+    [(server_pid,)] = await connection.fetch(_BACKEND_PID)
+    if server_pid == connection.info.backend_pid:
+        await connection.fetch(_STEADY_PLANS)
     else:
         connection.prepare_threshold = None
 
 
-def _configure_sync(connection: Connection[Any]) -> None:
-    row = connection.execute(_BACKEND_PID).fetchone()
-    if row is not None and row[0] == connection.info.backend_pid:
-        connection.execute(_STEADY_PLANS)
+def _configure_sync(connection: OwnConnection) -> None:
+    [(server_pid,)] = connection.fetch(_BACKEND_PID)
+    if server_pid == connection.info.backend_pid:
+        connection.fetch(_STEADY_PLANS)
     else:
         connection.prepare_threshold = None
 
 
-async def _check_async(connection: AsyncConnection[Any]) -> None:
+async def _check_async(connection: OwnAsyncConnection) -> None:
     if _was_cut(connection):
         await connection.close()
         raise OperationalError("the server closed this idle connection")
 
 
-def _check_sync(connection: Connection[Any]) -> None:
+def _check_sync(connection: OwnConnection) -> None:
     if _was_cut(connection):
         connection.close()
         raise OperationalError("the server closed this idle connection")
 
 
-def _was_cut(connection: AsyncConnection[Any] | Connection[Any]) -> bool:
+def _was_cut(connection: OwnAsyncConnection | OwnConnection) -> bool:
     """Whether the server has hung up on this idle connection; found out without a round trip.
 
     A connection that never listens has nothing to say when idle, except goodbye.

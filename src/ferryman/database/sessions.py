@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, LiteralString, TypeVar, assert_never, cast
+from typing import TYPE_CHECKING, LiteralString, TypeVar, assert_never, cast
 
 import psycopg
 
@@ -22,9 +22,8 @@ from ferryman.errors import FerrymanError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from psycopg import AsyncConnection, Connection
-
     from ferryman.database.identifiers import SchemaName
+    from ferryman.database.own import OwnAsyncConnection, OwnConnection
     from ferryman.database.pools import AsyncPool, SyncPool
     from ferryman.database.steps import Row, Step, Steps
 
@@ -39,7 +38,7 @@ class AsyncSession:
     def __init__(self, pool: Callable[[], AsyncPool], schema: SchemaName) -> None:
         self._pool = pool
         self._schema = schema
-        self._connection: AsyncConnection[Any] | None = None
+        self._connection: OwnAsyncConnection | None = None
         self._in_transaction = False
         self.has_borrowed = False
 
@@ -70,17 +69,16 @@ class AsyncSession:
             case Call(using=None):
                 connection = await self._own()
                 text = step.statement.text(self._schema, Style.NUMBERED)
-                cursor = await connection.execute(text, step.statement.ordered(step.parameters))
-                return await cursor.fetchall() if _has_rows(cursor) else _NOTHING
+                return await connection.fetch(text, step.statement.ordered(step.parameters))
             case Call():
                 self.has_borrowed = True
                 return await async_fetch_for(step.using)(step, self._schema)
             case Script():
                 connection = await self._own()
-                await connection.execute(step.statement.text(self._schema, Style.NUMBERED))
+                await connection.fetch(step.statement.text(self._schema, Style.NUMBERED))
             case Transaction(using=None):
                 await self._end("commit")
-                await (await self._own()).execute("begin")
+                await (await self._own()).fetch("begin")
                 self._in_transaction = True
             case Transaction():
                 pass
@@ -92,7 +90,7 @@ class AsyncSession:
                 assert_never(never)
         return _NOTHING
 
-    async def _own(self) -> AsyncConnection[Any]:
+    async def _own(self) -> OwnAsyncConnection:
         if self._connection is None:
             self._connection = await self._pool().getconn()
         return self._connection
@@ -102,7 +100,7 @@ class AsyncSession:
             return
         self._in_transaction = False
         try:
-            await self._connection.execute(command)
+            await self._connection.fetch(command)
         except psycopg.Error as error:
             raise _told(error, self._schema) from error
 
@@ -122,7 +120,7 @@ class SyncSession:
     def __init__(self, pool: Callable[[], SyncPool], schema: SchemaName) -> None:
         self._pool = pool
         self._schema = schema
-        self._connection: Connection[Any] | None = None
+        self._connection: OwnConnection | None = None
         self._in_transaction = False
         self.has_borrowed = False
 
@@ -153,17 +151,16 @@ class SyncSession:
             case Call(using=None):
                 connection = self._own()
                 text = step.statement.text(self._schema, Style.NUMBERED)
-                cursor = connection.execute(text, step.statement.ordered(step.parameters))
-                return cursor.fetchall() if _has_rows(cursor) else _NOTHING
+                return connection.fetch(text, step.statement.ordered(step.parameters))
             case Call():
                 self.has_borrowed = True
                 return sync_fetch_for(step.using)(step, self._schema)
             case Script():
                 connection = self._own()
-                connection.execute(step.statement.text(self._schema, Style.NUMBERED))
+                connection.fetch(step.statement.text(self._schema, Style.NUMBERED))
             case Transaction(using=None):
                 self._end("commit")
-                self._own().execute("begin")
+                self._own().fetch("begin")
                 self._in_transaction = True
             case Transaction():
                 pass
@@ -175,7 +172,7 @@ class SyncSession:
                 assert_never(never)
         return _NOTHING
 
-    def _own(self) -> Connection[Any]:
+    def _own(self) -> OwnConnection:
         if self._connection is None:
             self._connection = self._pool().getconn()
         return self._connection
@@ -185,7 +182,7 @@ class SyncSession:
             return
         self._in_transaction = False
         try:
-            self._connection.execute(command)
+            self._connection.fetch(command)
         except psycopg.Error as error:
             raise _told(error, self._schema) from error
 
@@ -197,11 +194,6 @@ class SyncSession:
             with contextlib.suppress(psycopg.Error):
                 connection.rollback()
         self._pool().putconn(connection)
-
-
-def _has_rows(cursor: psycopg.AsyncCursor[Any] | psycopg.Cursor[Any]) -> bool:
-    # Not `cursor.description`, which describes every column at each call.
-    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def _told(error: Exception, schema: SchemaName) -> FerrymanError:

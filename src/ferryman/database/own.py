@@ -1,0 +1,44 @@
+"""Connections of our own, which keep one cursor each: making a cursor costs as much as a small query."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferryman.database.steps import Row
+
+
+class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
+    """Runs one statement after the other."""
+
+    @cached_property
+    def _only_cursor(self) -> AsyncRawCursor[tuple[Any, ...]]:
+        return AsyncRawCursor(self)
+
+    async def fetch(self, text: LiteralString, values: Sequence[Any] | None = None) -> Sequence[Row]:
+        """Run a statement and give its rows back."""
+        cursor = await self._only_cursor.execute(text, values)
+        return await cursor.fetchall() if _has_rows(cursor) else ()
+
+
+class OwnConnection(Connection[tuple[Any, ...]]):
+    """The blocking twin of `OwnAsyncConnection`."""
+
+    @cached_property
+    def _only_cursor(self) -> RawCursor[tuple[Any, ...]]:
+        return RawCursor(self)
+
+    def fetch(self, text: LiteralString, values: Sequence[Any] | None = None) -> Sequence[Row]:
+        """Run a statement and give its rows back."""
+        cursor = self._only_cursor.execute(text, values)
+        return cursor.fetchall() if _has_rows(cursor) else ()
+
+
+def _has_rows(cursor: AsyncRawCursor[Any] | RawCursor[Any]) -> bool:
+    # Not `cursor.description`, which describes every column at each call.
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
