@@ -44,7 +44,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--database-url", help="measure on this server instead of a private one")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--share", type=float, default=1.0, help="part of the jobs to add in each round")
     return parser.parse_args()
 

@@ -90,8 +90,11 @@ class JobSpec:
         return replace(self, **missing) if missing else self
 
 
-class _JobRecord(msgspec.Struct, frozen=True):
-    """A frozen value that is made by the thousand: msgspec builds one in a fraction of a dataclass's time."""
+class _JobRecord(msgspec.Struct, frozen=True, gc=False):
+    """A frozen value that is made by the thousand: msgspec builds one in a fraction of a dataclass's time.
+
+    None of them can be part of a reference cycle, so the garbage collector need not look at them.
+    """
 
     def __repr__(self) -> str:
         # Payloads may hold what should not be seen in a log.
@@ -99,7 +102,7 @@ class _JobRecord(msgspec.Struct, frozen=True):
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
 
-class NewJob(_JobRecord, frozen=True):
+class NewJob(_JobRecord, frozen=True, gc=False):
     """A job that is ready to be added: what `Task.job(...)` returns. Its payload is JSON text, checked."""
 
     identifier: str
@@ -143,7 +146,7 @@ class RescheduleJobOptions:
         check_integer("max_attempts", self.max_attempts, 1, SMALLINT_MAX)
 
 
-class Job(_JobRecord, frozen=True):
+class Job(_JobRecord, frozen=True, gc=False):
     """A job as it stood in the database when it was read."""
 
     id: int

@@ -26,6 +26,7 @@ MAX_INTEGER_BITS = 14_284
 _MASKED_SECRET = "'**********'"  # noqa: S105 - what pydantic writes in place of a SecretStr
 
 _TEXT = frozenset({str})
+_SURELY_PLAIN = frozenset({str, int, bool, type(None)})
 _SUBCLASSED: dict[type, Callable[[Any], object]] = {
     str: str.__str__,
     int: int.__int__,
@@ -120,7 +121,7 @@ def _is_plain(value: Any, depth: int) -> bool:
 
 def _are_plain(values: Iterable[Any], depth: int) -> bool:
     for value in values:  # noqa: SIM110 - a generator for all() would take longer than the loop
-        if type(value) is not str and not _is_plain(value, depth):
+        if type(value) not in _SURELY_PLAIN and not _is_plain(value, depth):
             return False
     return True
 

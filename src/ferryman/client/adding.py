@@ -57,8 +57,7 @@ def add_jobs(
     jobs with the same key the last one wins, as if they had been added one after the other. If any job asks for
     `PRESERVE_RUN_AT`, that holds for every job in the call; `UNSAFE_DEDUPE` is refused.
     """
-    pairs = (item if isinstance(item, tuple) else (item, None) for item in jobs)
-    made = [core.new_job(job, spec) for job, spec in pairs]
+    made = [core.new_job(*item) if isinstance(item, tuple) else core.new_job(item, None) for item in jobs]
     added = yield from _add_many(made, notify=notify, using=using)
     return added
 
@@ -104,28 +103,37 @@ def _add_one(job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
 
 
 def _add_many(jobs: Sequence[NewJob], *, notify: bool, using: Any) -> Steps[list[Job]]:
-    if any(job.spec.job_key_mode is JobKeyMode.UNSAFE_DEDUPE for job in jobs):
+    # Jobs that are added together mostly share one spec, so the rules are checked per spec and not per job.
+    specs = {id(job.spec): job.spec for job in jobs}.values()
+    if any(spec.job_key_mode is JobKeyMode.UNSAFE_DEDUPE for spec in specs):
         raise InvalidJobError(
             "UNSAFE_DEDUPE job_key_mode is not supported when many jobs are added at once; nothing was added. "
             "Add these jobs one by one with add_job, or use REPLACE or PRESERVE_RUN_AT."
         )
-    preserve = any(job.spec.job_key_mode is JobKeyMode.PRESERVE_RUN_AT for job in jobs)
+    if all(spec.job_key is None for spec in specs):
+        added = yield from _insert_all(slices(jobs), notify=notify, using=using)
+        return added
+
+    preserve = any(spec.job_key_mode is JobKeyMode.PRESERVE_RUN_AT for spec in specs)
     plain = slices([job for job in jobs if job.spec.job_key is None])
     keyed = _one_per_key((job for job in jobs if job.spec.job_key is not None), preserve_run_at=preserve)
-    if len(plain) + len(keyed) > 1:
+    if plain or len(keyed) > 1:
         yield Transaction(using)
-
-    inserted: list[Job] = []
-    for some in plain:
-        inserted += yield from insert_many(some, notify=notify, using=using)
+    in_order = iter((yield from _insert_all(plain, notify=notify, using=using)))
     by_key: dict[str, Job] = {}
     for some in slices([keyed[key] for key in sorted(keyed)]):
-        by_key |= yield from add_keyed(
-            {str(job.spec.job_key): job for job in some}, preserve_run_at=preserve, using=using
-        )
-
-    in_order = iter(inserted)
+        wanted = {str(job.spec.job_key): job for job in some}
+        by_key |= yield from add_keyed(wanted, preserve_run_at=preserve, using=using)
     return [next(in_order) if job.spec.job_key is None else by_key[job.spec.job_key] for job in jobs]
+
+
+def _insert_all(parts: Sequence[Sequence[NewJob]], *, notify: bool, using: Any) -> Steps[list[Job]]:
+    if len(parts) > 1:
+        yield Transaction(using)
+    inserted: list[Job] = []
+    for some in parts:
+        inserted += yield from insert_many(some, notify=notify, using=using)
+    return inserted
 
 
 def _one_per_key(jobs: Iterable[NewJob], *, preserve_run_at: bool) -> dict[str, NewJob]:

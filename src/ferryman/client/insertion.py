@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 JOBS_PER_STATEMENT = 5_000
 BYTES_PER_STATEMENT = 16 * 1024 * 1024
+DEFAULT_MAX_ATTEMPTS = 25
 ATTEMPTS = 20
 """Each miss needs somebody else to be in our way at the same instant, so the second attempt nearly always does it."""
 
@@ -48,7 +49,7 @@ def insert_one(job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
         rows = yield call
         if rows:
             job_id, now, *_ = rows[0]
-            return _as_added(job, job_id, now)
+            return _all_as_added([job], [job_id], now)[0]
     raise _not_added(job.identifier)
 
 
@@ -61,7 +62,7 @@ def insert_many(jobs: Sequence[NewJob], *, notify: bool, using: Any) -> Steps[li
     for _ in range(ATTEMPTS):
         [(ids, now, *_)] = yield call
         if ids is not None:
-            return [_as_added(job, job_id, now) for job, job_id in zip(jobs, ids, strict=True)]
+            return _all_as_added(jobs, ids, now)
     raise _not_added(jobs[0].identifier)
 
 
@@ -128,29 +129,43 @@ def _record(job: NewJob) -> dict[str, Any]:
     }
 
 
-def _as_added(job: NewJob, job_id: int, now: datetime) -> Job:
-    """The job as the database holds it: everything but the id and the time was known before."""
-    spec = job.spec
-    run_at = now if spec.run_at is None else spec.run_at
-    return Job(
-        job_id,
-        job.identifier,
-        job.payload_json,
-        spec.queue_name,
-        spec.priority or 0,
-        run_at,
-        0,
-        25 if spec.max_attempts is None else spec.max_attempts,
-        None,
-        now,
-        now,
-        None,
-        None,
-        None,
-        0,
-        tuple(sorted(spec.flags)) if spec.flags else (),
-        JobState.SCHEDULED if run_at > now else JobState.READY,
-    )
+def _all_as_added(jobs: Sequence[NewJob], ids: Sequence[int], now: datetime) -> list[Job]:
+    """The jobs as the database holds them: everything but their ids and the time was known before.
+
+    Jobs that are added together mostly share one spec, which is unpacked once.
+    """
+    added: list[Job] = []
+    spec: JobSpec | None = None
+    for job, job_id in zip(jobs, ids, strict=True):
+        if job.spec is not spec:
+            spec = job.spec
+            queue_name, priority = spec.queue_name, spec.priority or 0
+            run_at = now if spec.run_at is None else spec.run_at
+            max_attempts = DEFAULT_MAX_ATTEMPTS if spec.max_attempts is None else spec.max_attempts
+            flags = tuple(sorted(spec.flags or ()))
+            state = JobState.SCHEDULED if run_at > now else JobState.READY
+        added.append(
+            Job(
+                job_id,
+                job.identifier,
+                job.payload_json,
+                queue_name,
+                priority,
+                run_at,
+                0,
+                max_attempts,
+                None,
+                now,
+                now,
+                None,
+                None,
+                None,
+                0,
+                flags,
+                state,
+            )
+        )
+    return added
 
 
 def _named_like(new: NewJob, added: Job) -> Job:

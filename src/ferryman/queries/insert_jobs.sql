@@ -5,6 +5,8 @@
 -- :kind_of   for each job the number of its kind, as an array literal; null when there is only one kind
 -- :notify    whether to wake workers
 --
+-- Ids are given out, and come back, in the order of the payloads: rows are inserted sorted and returned as inserted.
+--
 -- Locks: ROW EXCLUSIVE on tasks, queues and jobs, as add_jobs takes them, so that cleaning up tasks and queues waits
 -- for us. Missing tasks and queues are inserted in the order of their names, so that two producers never wait for each
 -- other in a circle. One that another producer has added meanwhile is invisible to this statement: then no job is
@@ -17,7 +19,15 @@ with kind as (
     )
 ),
 known_task as (
-    select id, identifier from :schema._private_tasks where identifier in (select identifier from kind)
+    -- One probe of the index for each name, however large the table: a join might be planned as a scan of all of it.
+    select task.id, task.identifier
+    from (
+        select
+            (select id from :schema._private_tasks where identifier = wanted.identifier) as id,
+            wanted.identifier
+        from (select distinct identifier from kind) as wanted
+    ) as task
+    where task.id is not null
 ),
 new_task as (
     insert into :schema._private_tasks (identifier)
@@ -26,9 +36,14 @@ new_task as (
     returning id, identifier
 ),
 known_queue as (
-    select id, queue_name
-    from :schema._private_job_queues
-    where queue_name in (select queue_name from kind)
+    select queue.id, queue.queue_name
+    from (
+        select
+            (select id from :schema._private_job_queues where queue_name = wanted.queue_name) as id,
+            wanted.queue_name
+        from (select distinct queue_name from kind where queue_name is not null) as wanted
+    ) as queue
+    where queue.id is not null
 ),
 new_queue as (
     insert into :schema._private_job_queues (queue_name)
@@ -69,7 +84,7 @@ added as (
     returning id
 ),
 result as (
-    select array_agg(id order by id) as ids from added
+    select array_agg(id) as ids from added
 )
 select
     result.ids,

@@ -36,6 +36,8 @@ class KeywordForm:
     def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The keys and values of the payload."""
         named = self._named(args, kwargs) if args else kwargs
+        if named.keys() == self.parameters.keys():
+            return named
         for name in named:
             if name not in self.parameters:
                 self._check_extra(name)
