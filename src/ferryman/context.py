@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn, cast
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ferryman.errors import TaskError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferryman.client import Client
     from ferryman.jobs import Job
+
+_logger = logging.getLogger("ferryman.task")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +25,40 @@ class WorkerContext:
 
     A task asks for it with a parameter annotated `WorkerContext`; it is never part of the payload. In a test, make one
     yourself and call the task like the function that it is.
+
+    job: the job as it was when it was claimed
+    worker_id: the worker that runs it
+    client: adds and changes jobs; None in a child process
+    extensions: what the worker's options brought along
+    shutting_down: set when the worker has begun to end; the handler may finish early, or ignore it
     """
 
     job: Job
     worker_id: str
+    client: Client | None = field(default=None, repr=False)
+    extensions: Mapping[Any, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    shutting_down: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+
+    @property
+    def payload(self) -> Any:
+        """The payload as plain values."""
+        return self.job.payload
+
+    @property
+    def is_shutting_down(self) -> bool:
+        """Whether the worker has begun to end."""
+        return self.shutting_down.is_set()
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose records carry the job, the task, the attempt and the worker."""
+        fields = {
+            "job_id": self.job.id,
+            "task": self.job.task_identifier,
+            "attempt": self.job.attempts,
+            "worker_id": self.worker_id,
+        }
+        return logging.LoggerAdapter(_logger, fields)
 
 
 class _NoContext:

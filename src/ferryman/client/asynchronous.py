@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ferryman.client.core import Core
+    from ferryman.database.addresses import Address
     from ferryman.database.pools import AsyncPool
     from ferryman.database.steps import Steps
 
@@ -56,6 +57,8 @@ class Client(BaseClient):
     what it does is then part of your transaction. A client that is only used that way need not be opened.
     """
 
+    address: Address
+    """Where the database is, once the client is open."""
     _pool: AsyncPool | None = None
 
     add_job = _Awaited(adding.add_job)
@@ -80,8 +83,8 @@ class Client(BaseClient):
     async def open(self) -> Self:
         """Connect; `async with` does it for you."""
         if self._pool is None:
-            address = await asyncio.to_thread(self._find_address)
-            self._pool = await open_async_pool(address, size=self._max_connections)
+            self.address = await asyncio.to_thread(self._find_address)
+            self._pool = await open_async_pool(self.address, size=self._max_connections)
         return self
 
     async def close(self) -> None:
@@ -102,6 +105,11 @@ class Client(BaseClient):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    @property
+    def pool(self) -> AsyncPool:
+        """The connections of this client; for the worker that shares them."""
+        return self._own_pool()
 
     async def _perform(self, start: Callable[[], Steps[R]]) -> R:
         attempt = 1

@@ -56,6 +56,11 @@ class BaseClient:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(schema={self._schema.name!r})"
 
+    @property
+    def schema(self) -> SchemaName:
+        """The schema that holds the queue."""
+        return self._schema
+
     def _find_address(self) -> Address:
         """Where to connect to; starts the private PostgreSQL when the URL asks for it."""
         url = self._settings.database_url

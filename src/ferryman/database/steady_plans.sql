@@ -1,3 +1,6 @@
--- Session settings that keep plans steady while the tables grow faster than statistics are gathered: a plan cached
--- on an almost empty table must not read the whole of a full one, and compiling a plan costs more than running it.
-select set_config('jit', 'off', false), set_config('enable_seqscan', 'off', false);
+-- Session settings that keep plans steady and cheap: a plan cached on an almost empty table must not read the whole of a
+-- full one, compiling a plan costs more than running it, and so does planning a statement anew for each call.
+select
+    set_config('jit', 'off', false),
+    set_config('enable_seqscan', 'off', false),
+    set_config('plan_cache_mode', 'force_generic_plan', false);

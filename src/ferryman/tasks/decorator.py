@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, final, overload
 
 from ferryman.errors import TaskError
 from ferryman.jobs import NO_SPEC, JobSpec
 from ferryman.tasks.definitions import Definition
+from ferryman.tasks.running import run_options
 from ferryman.tasks.task import Task
 
 P = ParamSpec("P")
@@ -20,8 +21,11 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
 
     from ferryman.context import WorkerContext
+    from ferryman.retries import AnyRetryPolicy
+    from ferryman.tasks.running import RunIn
 
     # At run time both are `Task`. They differ in how they are called, which ParamSpec can say only by position.
 
@@ -49,6 +53,7 @@ class TaskDecorator:
     register: Callable[[Task[..., Any]], None]
     identifier: str | None = None
     defaults: JobSpec = NO_SPEC
+    running: Mapping[str, Any] = field(default_factory=dict)
 
     # A class can be called too, so this overlaps with the functions below; the first match is the one that counts.
     @overload
@@ -73,6 +78,10 @@ class TaskDecorator:
         max_attempts: int | None = None,
         priority: int | None = None,
         flags: Sequence[str] | None = None,
+        run_in: RunIn | None = None,
+        timeout: timedelta | None = None,
+        retry: AnyRetryPolicy | None = None,
+        batch: bool | None = None,
     ) -> TaskDecorator: ...
 
     def __call__(
@@ -85,15 +94,26 @@ class TaskDecorator:
         max_attempts: int | None = None,
         priority: int | None = None,
         flags: Sequence[str] | None = None,
+        run_in: RunIn | None = None,
+        timeout: timedelta | None = None,
+        retry: AnyRetryPolicy | None = None,
+        batch: bool | None = None,
     ) -> Any:
         """Make a task of `definition`, or return a decorator that will.
 
         identifier: the name of the task in the database (default: the name of the function; for a class, its attribute
             IDENTIFIER, or its name in snake case)
         queue_name, max_attempts, priority, flags: how its jobs are scheduled, unless `add_job` is told otherwise
+        run_in: "loop" (async functions), "thread" (others), or "process" for either
+        timeout: how long an attempt may take
+        retry: how long a failed job waits for its next attempt: a policy of `ferryman.retries`, or a function of the
+            attempts and the exception that returns a timedelta
+        batch: whether the payload is a list of items, some of which may fail
         """
         spec = JobSpec(queue_name=queue_name, max_attempts=max_attempts, priority=priority, flags=flags)
-        chosen = TaskDecorator(self.register, identifier or self.identifier, spec.over(self.defaults))
+        given = {"run_in": run_in, "timeout": timeout, "retry": retry, "batch": batch}
+        running = {**self.running, **{name: value for name, value in given.items() if value is not None}}
+        chosen = TaskDecorator(self.register, identifier or self.identifier, spec.over(self.defaults), running)
         if definition is None:
             return chosen
         # Annotations may use names of the function that the task is defined in.
@@ -103,7 +123,8 @@ class TaskDecorator:
         if not callable(definition) or isinstance(definition, Task):
             raise TaskError(f"only a function or a class can become a task, and this is {definition!r}")
         described = Definition(definition, near)
-        task: Task[..., Any] = Task(described, self.identifier or _identifier_of(described), self.defaults)
+        running = run_options(described.is_async, **self.running)
+        task: Task[..., Any] = Task(described, self.identifier or _identifier_of(described), self.defaults, running)
         self.register(task)
         return definition if described.task_class else task
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ferryman.jobs import JobSpec
     from ferryman.tasks.definitions import Definition
     from ferryman.tasks.forms import PayloadForm
+    from ferryman.tasks.running import RunOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,12 +34,14 @@ class Task(Generic[P, R]):
     function: what the worker runs; for a task class, its `run`
     task_class: the class, if the task was defined by one
     defaults: the schedule of its jobs, unless `add_job` is told otherwise
+    running: how its jobs are run
     is_async: whether the function must be awaited
     """
 
-    def __init__(self, definition: Definition, identifier: str, defaults: JobSpec) -> None:
+    def __init__(self, definition: Definition, identifier: str, defaults: JobSpec, running: RunOptions) -> None:
         self.identifier = check_identifier(identifier)
         self.defaults = defaults
+        self.running = running
         self.function: Callable[..., R] = definition.function
         self.task_class = definition.task_class
         self.is_async = definition.is_async

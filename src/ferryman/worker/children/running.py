@@ -10,6 +10,7 @@ from ferryman.context import WorkerContext
 from ferryman.jobs import NO_SPEC
 from ferryman.tasks import Task
 from ferryman.tasks.definitions import Definition
+from ferryman.tasks.running import run_options
 from ferryman.worker.children.results import ChildFailure, ChildResult, ChildSuccess
 from ferryman.worker.children.signals import Terminated
 
@@ -54,7 +55,10 @@ def _run(task: Task[..., Any], order: ChildOrder) -> Any:
 
 def _as_task(found: Any, identifier: str) -> Task[..., Any]:
     # A class keeps its name for itself when it is made a task, so the task is made again.
-    return found if isinstance(found, Task) else Task(Definition(found, None), identifier, NO_SPEC)
+    if isinstance(found, Task):
+        return found
+    definition = Definition(found, None)
+    return Task(definition, identifier, NO_SPEC, run_options(definition.is_async))
 
 
 def _from_users_frame(trace: TracebackType | None) -> TracebackType | None:

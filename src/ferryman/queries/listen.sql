@@ -1,0 +1,2 @@
+listen "jobs:insert";
+listen "worker:migrate";

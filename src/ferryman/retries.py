@@ -1,0 +1,98 @@
+"""How long a failed job waits before its next attempt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol, TypeAlias
+
+from ferryman.errors import ConfigurationError
+
+
+class RetryPolicy(Protocol):
+    """Decides the delay after a failed attempt."""
+
+    def delay(self, attempts: int, error: BaseException) -> timedelta | None:
+        """The delay after this many attempts; None for Graphile's own, `exp(least(attempts, 10))` seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphileBackoff:
+    """Graphile's delay: about 3 s, 7 s, 20 s, 55 s, … up to 6 hours. The database works it out."""
+
+    def delay(self, attempts: int, error: BaseException) -> timedelta | None:  # noqa: ARG002
+        """None: the database decides."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FixedDelay:
+    """The same delay after each attempt."""
+
+    seconds: float
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(self.seconds, self.jitter)
+
+    def delay(self, attempts: int, error: BaseException) -> timedelta:  # noqa: ARG002
+        """The delay."""
+        return _jittered(self.seconds, self.jitter)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearDelay:
+    """A delay that grows by the same step with each attempt, up to a limit."""
+
+    step_seconds: float
+    most_seconds: float = 6 * 3600
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(self.step_seconds, self.jitter)
+
+    def delay(self, attempts: int, error: BaseException) -> timedelta:  # noqa: ARG002
+        """The delay."""
+        return _jittered(min(self.step_seconds * attempts, self.most_seconds), self.jitter)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomDelay:
+    """A delay that a function of yours decides; None leaves it to the database."""
+
+    decide: Callable[[int, BaseException], timedelta | None]
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(0, self.jitter)
+
+    def delay(self, attempts: int, error: BaseException) -> timedelta | None:
+        """The delay."""
+        decided = self.decide(attempts, error)
+        return None if decided is None else _jittered(decided.total_seconds(), self.jitter)
+
+
+AnyRetryPolicy: TypeAlias = RetryPolicy | Callable[[int, BaseException], timedelta | None]
+
+
+def as_policy(policy: AnyRetryPolicy) -> RetryPolicy:
+    """A bare function is a policy too."""
+    if hasattr(policy, "delay"):
+        return policy
+    if not callable(policy):
+        raise ConfigurationError(f"retry must be a retry policy or a function, not {type(policy).__name__}")
+    return CustomDelay(policy)
+
+
+def _check(seconds: float, jitter: float) -> None:
+    if seconds < 0:
+        raise ConfigurationError(f"a retry delay cannot be negative; got {seconds} seconds")
+    if not 0 <= jitter <= 1:
+        raise ConfigurationError(f"jitter is a part of the delay, between 0 and 1; got {jitter}")
+
+
+def _jittered(seconds: float, jitter: float) -> timedelta:
+    """The delay, up to `jitter` of it taken away or added."""
+    return timedelta(seconds=max(0.0, seconds) * random.uniform(1 - jitter, 1 + jitter))  # noqa: S311

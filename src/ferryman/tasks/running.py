@@ -1,0 +1,62 @@
+"""How a task's jobs are run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from ferryman.errors import TaskError
+from ferryman.retries import AnyRetryPolicy, GraphileBackoff, RetryPolicy, as_policy
+
+RunIn: TypeAlias = Literal["loop", "thread", "process"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How the jobs of a task are run.
+
+    run_in: "loop" for async functions, "thread" or "process" for others (default: by the kind of function)
+    timeout: how long an attempt may take
+    retry: how long a failed job waits for its next attempt
+    is_batch: whether a job's payload is a list of items, some of which may fail
+    """
+
+    run_in: RunIn
+    timeout: timedelta | None = None
+    retry: RetryPolicy = GraphileBackoff()  # noqa: RUF009 - a frozen value
+    is_batch: bool = False
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and self.timeout <= timedelta():
+            raise TaskError(f"timeout must be longer than nothing; got {self.timeout}")
+
+
+def run_options(
+    is_async: bool,
+    *,
+    run_in: str | None = None,
+    timeout: timedelta | None = None,
+    retry: AnyRetryPolicy | None = None,
+    batch: bool = False,
+) -> RunOptions:
+    """The options for a function of this kind; `TaskError` when they do not fit it."""
+    return RunOptions(
+        run_in=_checked_run_in(run_in, is_async=is_async),
+        timeout=timeout,
+        retry=GraphileBackoff() if retry is None else as_policy(retry),
+        is_batch=batch,
+    )
+
+
+def _checked_run_in(run_in: str | None, *, is_async: bool) -> RunIn:
+    """Where to run it; `TaskError` when the function cannot run there."""
+    if run_in is None:
+        return "loop" if is_async else "thread"
+    if run_in not in {"loop", "thread", "process"}:
+        raise TaskError(f"run_in must be 'loop', 'thread' or 'process'; got {run_in!r}")
+    if run_in == "loop" and not is_async:
+        raise TaskError("run_in='loop' is for async functions; a blocking one would stop every other job")
+    if run_in == "thread" and is_async:
+        raise TaskError("run_in='thread' is for blocking functions; make it a plain `def`, or run it in the loop")
+    return run_in  # type: ignore[return-value]

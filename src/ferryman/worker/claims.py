@@ -1,0 +1,110 @@
+"""A worker's ownership of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ferryman.jobs import Job, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ferryman.database.steps import Row
+
+_OUTLOOK_COLUMNS = 3
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """A job that this worker owns until somebody takes it away. Rows come from `claim_jobs.sql`."""
+
+    row: Any
+    """Kept as it came: what a job's handler never asks for is never unpacked."""
+
+    @property
+    def job_id(self) -> int:
+        """The job."""
+        return int(self.row[0])
+
+    @property
+    def task_id(self) -> int:
+        """The number of its task."""
+        return int(self.row[1])
+
+    @property
+    def payload_json(self) -> str:
+        """Its payload."""
+        return str(self.row[2])
+
+    @property
+    def attempts(self) -> int:
+        """Its attempts, this one included."""
+        return int(self.row[3])
+
+    @property
+    def max_attempts(self) -> int:
+        """How many attempts it may have."""
+        return int(self.row[4])
+
+    @property
+    def queue_id(self) -> int | None:
+        """The named queue that the claim holds."""
+        return None if self.row[5] is None else int(self.row[5])
+
+    @property
+    def token(self) -> int:
+        """When it was claimed, in microseconds: with the worker's id, the fence of every settlement."""
+        return int(self.row[6])
+
+    def job(self, identifier: str, worker_id: str) -> Job:
+        """The job as it stands while the claim holds."""
+        (
+            job_id, _, payload, attempts, max_attempts, _, _,
+            queue_name, priority, run_at, last_error, created_at, updated_at, key, locked_at, revision, flags,
+        ) = self.row[:-_OUTLOOK_COLUMNS]  # fmt: skip
+        return Job(
+            id=job_id,
+            task_identifier=identifier,
+            payload_json=payload,
+            queue_name=queue_name,
+            priority=priority,
+            run_at=run_at,
+            attempts=attempts,
+            max_attempts=max_attempts,
+            last_error=last_error,
+            created_at=created_at,
+            updated_at=updated_at,
+            key=key,
+            locked_at=locked_at,
+            locked_by=worker_id,
+            revision=revision,
+            flags=tuple(sorted(flags or ())),
+            state=JobState.RUNNING,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What came of asking for jobs."""
+
+    claims: Sequence[Claim]
+    is_window_full: bool
+    """Whether more due jobs may lie beyond what was looked at."""
+    next_due_in: float | None
+    """Seconds until the next job of anybody's is due, when nothing could be claimed."""
+    known_tasks: int | None
+    """How many of our tasks the database knows, when nothing could be claimed."""
+
+
+def claimed_from_rows(rows: Sequence[Row]) -> Claimed:
+    """The claims, or the outlook when there are none."""
+    *_, is_window_full, next_due_in, known_tasks = rows[0]
+    claims = [Claim(row) for row in rows if row[0] is not None]
+    return Claimed(claims, bool(is_window_full), next_due_in, known_tasks)
+
+
+def task_ids(rows: Sequence[Row]) -> Mapping[int, str]:
+    """Identifiers by number, from `register_tasks.sql`."""
+    return {int(number): str(identifier) for number, identifier in rows}

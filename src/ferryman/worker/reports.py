@@ -1,0 +1,93 @@
+"""Tells hooks and the log what was settled, after it was written."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, assert_never
+
+from ferryman.hooks import (
+    FailureReason,
+    JobComplete,
+    JobFail,
+    JobInterrupted,
+    JobPermanentlyFail,
+    SettleOutcome,
+    SettleRefused,
+)
+from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, Snoozed, Unstarted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferryman.hooks import HookRegistry
+    from ferryman.hooks.kinds import Observer
+    from ferryman.worker.claims import Claim
+    from ferryman.worker.settler import Settlement
+
+logger = logging.getLogger("ferryman.worker")
+
+
+class Reports:
+    """Turns settlements into events and log lines."""
+
+    def __init__(self, hooks: HookRegistry, worker_id: str, tasks: Mapping[int, str]) -> None:
+        self._hooks = hooks
+        self._worker_id = worker_id
+        self._tasks = tasks
+
+    async def tell(self, settlement: Settlement, *, is_written: bool) -> None:
+        """Tell about one settlement."""
+        claim, outcome = settlement.claim, settlement.outcome
+        if not is_written:
+            await self._tell_refused(claim, outcome)
+            return
+        identifier = self._tasks.get(claim.task_id, "")
+        if isinstance(outcome, Failed):
+            first_line = outcome.error.partition("\n")[0]
+            logger.warning("job %d (%s) failed, attempt %d: %s", claim.job_id, identifier, claim.attempts, first_line)
+        event = self._event(claim, outcome, identifier)
+        if event is not None:
+            await self._hooks.emit(event)
+
+    async def _tell_refused(self, claim: Claim, outcome: Outcome) -> None:
+        logger.warning(
+            "job %d was taken away from this worker before it ended; its outcome was not recorded", claim.job_id
+        )
+        if self._hooks.wants(SettleRefused):
+            kind = _kind(outcome)
+            await self._hooks.emit(SettleRefused(job_id=claim.job_id, worker_id=self._worker_id, outcome=kind))
+
+    def _event(self, claim: Claim, outcome: Outcome, identifier: str) -> Observer | None:
+        worker_id = self._worker_id
+        match outcome:
+            case Completed() if self._hooks.wants(JobComplete):
+                duration = timedelta(seconds=outcome.seconds)
+                return JobComplete(job=claim.job(identifier, worker_id), worker_id=worker_id, duration=duration)
+            case Failed() if not _is_last(claim, outcome) and self._hooks.wants(JobFail):
+                job = claim.job(identifier, worker_id)
+                return JobFail(job=job, worker_id=worker_id, error=outcome.error, will_retry=True)
+            case Failed() if _is_last(claim, outcome) and self._hooks.wants(JobPermanentlyFail):
+                job = claim.job(identifier, worker_id)
+                return JobPermanentlyFail(job=job, worker_id=worker_id, error=outcome.error)
+            case Interrupted() if self._hooks.wants(JobInterrupted):
+                reason = FailureReason.SHUTDOWN_ABORTED
+                return JobInterrupted(job=claim.job(identifier, worker_id), worker_id=worker_id, reason=reason)
+            case _:
+                return None
+
+
+def _is_last(claim: Claim, outcome: Failed) -> bool:
+    return outcome.is_final or claim.attempts >= claim.max_attempts
+
+
+def _kind(outcome: Outcome) -> SettleOutcome:
+    match outcome:
+        case Completed():
+            return SettleOutcome.COMPLETE
+        case Failed():
+            return SettleOutcome.FAIL
+        case Snoozed() | Interrupted() | Unstarted():
+            return SettleOutcome.RETURN
+        case never:
+            assert_never(never)

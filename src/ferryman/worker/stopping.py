@@ -1,0 +1,60 @@
+"""How a worker is told to end: by a signal, by a call, once or twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+logger = logging.getLogger("ferryman.worker")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGPIPE)
+SECONDS_THAT_A_STORM_LASTS = 1.0
+"""Signals within this time of the first count as one: terminals and supervisors like to send several."""
+
+
+class Stopping:
+    """Begun by the first request; hurried by one that comes clearly later."""
+
+    def __init__(self, on_request: Callable[[], None]) -> None:
+        self.begun = asyncio.Event()
+        self.hurried = asyncio.Event()
+        self.by_signal = False
+        self._begun_at = 0.0
+        self._on_request = on_request
+
+    def request(self) -> None:
+        """Begin to end; asked again, end at once."""
+        now = asyncio.get_running_loop().time()
+        if not self.begun.is_set():
+            self._begun_at = now
+            self.begun.set()
+        elif now - self._begun_at >= SECONDS_THAT_A_STORM_LASTS:
+            self.hurried.set()
+        self._on_request()
+
+    @contextlib.contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Let the usual signals request it, for as long as the block lasts."""
+        loop = asyncio.get_running_loop()
+        heard = []
+        for number in SIGNALS:
+            with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread
+                loop.add_signal_handler(number, self._signalled, number)
+                heard.append(number)
+        try:
+            yield
+        finally:
+            for number in heard:
+                loop.remove_signal_handler(number)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if not self.begun.is_set():
+            logger.info("%s received; finishing running jobs", number.name)
+        self.by_signal = True
+        self.request()
