@@ -13,6 +13,7 @@ from ferryman.tasks import TaskDecorator, TaskRegistry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ferryman.hooks import HookRegistry
     from ferryman.tasks import Task
 
 
@@ -57,14 +58,26 @@ class App:
         """Take over the tasks of another `App`, such as one that a library defines. Its settings stay its own."""
         self.registry.include(other.registry)
 
-    def client(self, *, use_local_time: bool = False, max_connections: int = 10) -> Client:
+    def client(
+        self, *, use_local_time: bool = False, max_connections: int = 10, hooks: HookRegistry | None = None
+    ) -> Client:
         """A client that knows these tasks, for async code; see `Client` for the options."""
         return Client(
-            settings=self.settings, tasks=self.registry, use_local_time=use_local_time, max_connections=max_connections
+            settings=self.settings,
+            tasks=self.registry,
+            use_local_time=use_local_time,
+            max_connections=max_connections,
+            hooks=hooks,
         )
 
-    def sync_client(self, *, use_local_time: bool = False, max_connections: int = 10) -> SyncClient:
+    def sync_client(
+        self, *, use_local_time: bool = False, max_connections: int = 10, hooks: HookRegistry | None = None
+    ) -> SyncClient:
         """A client that knows these tasks, for blocking code; see `SyncClient` for the options."""
         return SyncClient(
-            settings=self.settings, tasks=self.registry, use_local_time=use_local_time, max_connections=max_connections
+            settings=self.settings,
+            tasks=self.registry,
+            use_local_time=use_local_time,
+            max_connections=max_connections,
+            hooks=hooks,
         )

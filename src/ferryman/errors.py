@@ -5,6 +5,9 @@ FerrymanError
 │   └── NoDatabaseError           nobody said which database to use
 ├── InvalidJobError               a value that the queue would refuse; nothing was sent (also a ValueError)
 │   └── InvalidPayloadError       a payload that is not storable JSON, or does not fit its task
+├── JobScheduleError              a hook decided about a job that was about to be added; nothing was added
+│   ├── JobScheduleSkippedError   it said: do not add it
+│   └── JobScheduleFailedError    it said why not, or failed itself
 ├── TaskError
 │   ├── DuplicateTaskError        two tasks want one identifier
 │   └── UnknownTaskError          no task of this application fits
@@ -37,6 +40,18 @@ class InvalidJobError(FerrymanError, ValueError):
 
 class InvalidPayloadError(InvalidJobError):
     """A payload is not storable JSON, or does not fit the parameters of its task."""
+
+
+class JobScheduleError(FerrymanError):
+    """A hook kept a job from being added; nothing was added."""
+
+
+class JobScheduleSkippedError(JobScheduleError):
+    """A hook said that the job shall not be added."""
+
+
+class JobScheduleFailedError(JobScheduleError):
+    """A hook refused the job, or failed."""
 
 
 class TaskError(FerrymanError):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ferryman.client.insertion import add_keyed, dedupe, insert_many, insert_one, slices
-from ferryman.database.steps import Transaction
-from ferryman.errors import InvalidJobError
+from ferryman.database.steps import Decide, Transaction
+from ferryman.errors import InvalidJobError, JobScheduleFailedError, JobScheduleSkippedError
+from ferryman.hooks import BeforeJobSchedule, Continue, Skip
 from ferryman.jobs import JobKeyMode, JobSpec, NewJob, RawJobSpec
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ def add_job(
         all the same, since Graphile's function does so
     using: your own connection or session; the job is then part of your transaction
     """
-    added = yield from _add_one(core.new_job(job, spec), notify=notify, using=using)
+    asked = yield from _asked(core, core.new_job(job, spec))
+    added = yield from _add_one(asked, notify=notify, using=using)
     return added
 
 
@@ -43,8 +46,8 @@ def add_raw_job(
     using: Any = None,
 ) -> Steps[Job]:
     """Add a job for a task that this program need not know. None is stored as `{}`, as in Node."""
-    job = core.raw_job(identifier, payload, spec)
-    added = yield from _add_one(job, notify=notify, using=using)
+    asked = yield from _asked(core, core.raw_job(identifier, payload, spec))
+    added = yield from _add_one(asked, notify=notify, using=using)
     return added
 
 
@@ -58,14 +61,16 @@ def add_jobs(
     `PRESERVE_RUN_AT`, that holds for every job in the call; `UNSAFE_DEDUPE` is refused.
     """
     made = [core.new_job(*item) if isinstance(item, tuple) else core.new_job(item, None) for item in jobs]
-    added = yield from _add_many(made, notify=notify, using=using)
+    asked = yield from _all_asked(core, made)
+    added = yield from _add_many(asked, notify=notify, using=using)
     return added
 
 
 def add_raw_jobs(core: Core, jobs: Iterable[RawJobSpec], *, notify: bool = True, using: Any = None) -> Steps[list[Job]]:
     """Add many jobs for tasks that this program need not know; see `add_jobs` for the rules."""
     made = [core.raw_job(job.identifier, job.payload, job.spec) for job in jobs]
-    added = yield from _add_many(made, notify=notify, using=using)
+    asked = yield from _all_asked(core, made)
+    added = yield from _add_many(asked, notify=notify, using=using)
     return added
 
 
@@ -86,8 +91,36 @@ def add_batch_job(
     if not listed:
         raise InvalidJobError("batch job payload must contain at least one item; nothing was added")
     job = core.raw_job(task, listed, spec) if isinstance(task, str) else core.new_job(task.batch_job(listed), spec)
-    added = yield from _add_one(job, notify=notify, using=using)
+    asked = yield from _asked(core, job)
+    if not asked.payload_json.startswith("[") or asked.payload_json == "[]":
+        raise InvalidJobError("before_job_schedule must return a JSON array for batch jobs, with at least one item")
+    added = yield from _add_one(asked, notify=notify, using=using)
     return added
+
+
+def _all_asked(core: Core, jobs: Sequence[NewJob]) -> Steps[Sequence[NewJob]]:
+    """The jobs as hooks want them; one refusal refuses all."""
+    if not core.hooks.wants(BeforeJobSchedule):
+        return jobs
+    asked = []
+    for job in jobs:
+        asked.append((yield from _asked(core, job)))  # noqa: PERF401 - `yield` cannot be in a comprehension
+    return asked
+
+
+def _asked(core: Core, job: NewJob) -> Steps[NewJob]:
+    """The job as hooks want it. They see a copy of the payload, and what they return is checked like any payload."""
+    if not core.hooks.wants(BeforeJobSchedule):
+        return job
+    event = BeforeJobSchedule(identifier=job.identifier, payload=json.loads(job.payload_json), spec=job.spec)
+    [(answer,)] = yield Decide(core.hooks, event)
+    match answer:
+        case Continue(payload=payload):
+            return core.raw_job(job.identifier, payload, job.spec)
+        case Skip():
+            raise JobScheduleSkippedError(f"a hook said that this job of {job.identifier!r} shall not be added")
+        case refused:
+            raise JobScheduleFailedError(f"a hook refused a job of {job.identifier!r}: {refused.message}")
 
 
 def _add_one(job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:

@@ -9,6 +9,7 @@ from ferryman.database.addresses import find_address, is_embedded, parse_address
 from ferryman.database.identifiers import SchemaName
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.errors import ConfigurationError
+from ferryman.hooks import HookRegistry
 from ferryman.settings import Settings
 from ferryman.tasks import TaskRegistry
 
@@ -24,6 +25,7 @@ class BaseClient:
     tasks: the tasks of an application; `App.client()` gives its own
     use_local_time: take this machine's clock instead of the database's for jobs without a `run_at`
     max_connections: how many connections may be open at once
+    hooks: asked before a job is added (`BeforeJobSchedule`)
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class BaseClient:
         settings: Settings | None = None,
         use_local_time: bool = False,
         max_connections: int = 10,
+        hooks: HookRegistry | None = None,
     ) -> None:
         if settings is None:
             settings = Settings.load(given={"database_url": database_url, "schema": schema})
@@ -51,6 +54,7 @@ class BaseClient:
             tasks=TaskRegistry() if tasks is None else tasks,
             max_payload_bytes=settings.max_payload_bytes,
             use_local_time=use_local_time,
+            hooks=HookRegistry() if hooks is None else hooks,
         )
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from ferryman.payloads import check_size, encode_payload
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
+    from ferryman.hooks import HookRegistry
     from ferryman.jobs import JobSpec
     from ferryman.tasks import TaskRegistry
 
@@ -23,6 +24,7 @@ class Core:
     tasks: TaskRegistry
     max_payload_bytes: int
     use_local_time: bool
+    hooks: HookRegistry
 
     def new_job(self, job: object, spec: JobSpec | None) -> NewJob:
         """`job` with its final spec: what `Task.job` made, or an instance of a task class."""

@@ -16,7 +16,7 @@ import psycopg
 from ferryman.database.borrowed import async_fetch_for, sync_fetch_for
 from ferryman.database.failures import explain
 from ferryman.database.statements import Style
-from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait
+from ferryman.database.steps import Call, Decide, Rollback, Script, Transaction, Wait
 from ferryman.errors import FerrymanError
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class AsyncSession:
                 pass
             case Rollback():
                 await self._end("rollback")
+            case Decide():
+                return [(await step.hooks.intercept(step.event),)]
             case Wait():
                 await asyncio.sleep(step.seconds)
             case never:
@@ -166,6 +168,8 @@ class SyncSession:
                 pass
             case Rollback():
                 self._end("rollback")
+            case Decide():
+                return [(step.hooks.intercept_blocking(step.event),)]
             case Wait():
                 time.sleep(step.seconds)
             case never:

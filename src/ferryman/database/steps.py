@@ -49,11 +49,19 @@ class Rollback:
 
 
 @dataclass(frozen=True, slots=True)
+class Decide:
+    """Ask hooks about an event. One row with their answer comes back."""
+
+    hooks: Any
+    event: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Let some time pass, outside any transaction of our own."""
 
     seconds: float
 
 
-Step: TypeAlias = Call | Script | Transaction | Rollback | Wait
+Step: TypeAlias = Call | Script | Transaction | Rollback | Decide | Wait
 Steps: TypeAlias = Generator[Step, Sequence[Row], R]

@@ -88,7 +88,9 @@ class Worker:
         signals = self._stopping.on_signals() if self._options.shutdown.listen_os_shutdown_signals else nullcontext()
         with signals:
             async with self._app.client(
-                use_local_time=self._options.use_local_time, max_connections=self._options.max_connections
+                use_local_time=self._options.use_local_time,
+                max_connections=self._options.max_connections,
+                hooks=self._options.hooks,
             ) as client:
                 await client.migrate()
                 await self._work(client, once=once)
