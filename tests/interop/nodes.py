@@ -49,10 +49,10 @@ def run(version: str, command: str, dsn: str, **argument: Any) -> list[Any]:
 
 
 @contextmanager
-def working(version: str, dsn: str, **argument: Any) -> Iterator[Working]:
+def working(version: str, dsn: str, *, command: str = "work", **argument: Any) -> Iterator[Working]:
     """A worker of Node's that runs for as long as the block, unless it stops by itself."""
     with subprocess.Popen(
-        node_command(version, "work", argument),
+        node_command(version, command, argument),
         env=node_environment(dsn),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

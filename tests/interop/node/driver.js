@@ -4,6 +4,8 @@
 // Graphile Worker says goes to stderr.
 "use strict";
 
+const fs = require("node:fs");
+
 const [version, command, argument = "{}"] = process.argv.slice(2);
 const graphile = require(`graphile-worker-${version}`);
 const input = JSON.parse(argument);
@@ -20,6 +22,17 @@ const report = (payload, helpers) => {
 };
 
 const taskList = Object.fromEntries((input.tasks ?? ["task"]).map((name) => [name, report]));
+
+// Write down when a job began and ended, by the clock that all processes of this machine share.
+const recorded = async (payload) => {
+  const note = (what) => {
+    const line = { by: "node", what, n: payload.n, queue: payload.queue, at: String(process.hrtime.bigint()) };
+    fs.appendFileSync(input.history, `${JSON.stringify(line)}\n`);
+  };
+  note("start");
+  await new Promise((resolve) => setImmediate(resolve));
+  note("end");
+};
 
 const aLine = () => new Promise((resolve) => process.stdin.once("data", resolve));
 
@@ -54,6 +67,16 @@ const commands = {
 
   async runOnce() {
     await graphile.runOnce({ ...options, taskList });
+  },
+
+  // Work beside others, quick to look for what they leave.
+  async share() {
+    const runner = await graphile.run({ ...options, taskList: { shared: recorded }, concurrency: 4, pollInterval: 20 });
+    process.stdout.write("ready\n");
+    aLine().then(() => runner.stop());
+    await runner.promise;
+    process.stdin.destroy();
+    say("stopped");
   },
 
   // Work until a line comes on stdin, or until the worker stops by itself.
