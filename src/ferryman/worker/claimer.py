@@ -61,8 +61,10 @@ class Claimer:
         is_short = claimed.is_window_full and len(claimed.claims) < wanted
         self._stretch = self._stretch * 4 if is_short and window < LARGEST_WINDOW else 1
         if claimed.known_tasks is not None and claimed.known_tasks < len(self.tasks):
+            # Somebody cleaned our tasks away while we had no jobs; those that came since have other numbers.
             self.tasks = {}
             await self.register()
+            return await self.claim(wanted)
         return claimed
 
     @property

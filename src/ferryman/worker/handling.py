@@ -71,7 +71,7 @@ class Handlers:
 
     async def _call_in_thread(self, call: functools.partial[Any]) -> Any:
         loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(self._threads, contextvars.copy_context().run, call)
+        result = await loop.run_in_executor(self._threads, contextvars.copy_context().run, _raising_no_stop, call)
         # A plain function may hand out a coroutine, as a wrapper around an async one does.
         return await result if inspect.isawaitable(result) else result
 
@@ -84,8 +84,6 @@ class Handlers:
                 raise failure.exception or ChildTaskError(failure)
 
     def _after_error(self, task: Task[..., Any], claim: Claim, error: BaseException) -> Outcome:
-        if isinstance(error, PoolClosedError) or (isinstance(error, asyncio.CancelledError) and _was_cancelled()):
-            return Interrupted(INTERRUPTED, self._interrupted_delay)
         match error:
             case Snooze():
                 return Snoozed(error.delay.total_seconds())
@@ -93,6 +91,9 @@ class Handlers:
                 return Failed(describe(error), is_final=True)
             case Retry():
                 return Failed(describe(error), delay=max(0.0, error.after.total_seconds()))
+            case _ if isinstance(error, PoolClosedError) or _was_cancelled():
+                # Whatever else a handler makes of its cancellation, that is why it ended.
+                return Interrupted(INTERRUPTED, self._interrupted_delay)
             case TimeoutError() if task.running.timeout is not None and not str(error):
                 seconds = task.running.timeout.total_seconds()
                 return Failed(
@@ -106,6 +107,14 @@ def _after_return(task: Task[..., Any], claim: Claim, result: Any, seconds: floa
     if task.running.is_batch:
         return batch_outcome(claim.payload_json, result, seconds)
     return Completed(seconds)
+
+
+def _raising_no_stop(call: functools.partial[Any]) -> Any:
+    """Call it. A future cannot carry StopIteration, and whoever waited for it would wait for ever."""
+    try:
+        return call()
+    except StopIteration as error:
+        raise RuntimeError("the handler raised StopIteration") from error
 
 
 def _was_cancelled() -> bool:

@@ -63,7 +63,7 @@ def describe(error: BaseException) -> str:
     """An exception as one line: its type and what it says. Never raises, whatever the exception does."""
     try:
         said = str(error)
-    except Exception:  # noqa: BLE001 - a broken __str__ must not hide the failure
+    except BaseException:  # noqa: BLE001 - a broken __str__ must not hide the failure
         said = "(its message could not be read)"
     kind = type(error).__name__
     return storable_error(f"{kind}: {said}" if said else kind)

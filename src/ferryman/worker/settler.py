@@ -2,7 +2,8 @@
 
 What gathers while one write is under way goes with the next, so the batches grow by themselves when the worker is busy.
 A write that fails is tried again for as long as the worker lives. A write that PostgreSQL refuses because of one job's
-data is split until that job is alone, and its outcome is then replaced by one that can be stored.
+data is split until that job is alone, and its outcome is then replaced by one that can be stored. A job for which even
+that is refused stays locked, for recovery or a person to look at: it must not hold up the others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ferryman.database.failures import sqlstate_of
-from ferryman.errors import DatabaseError
+from ferryman.errors import FerrymanError
 from ferryman.queries import working
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, Snoozed, Unstarted
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferryman.worker")
 
 BATCH = 1_000
-_DATA_ERRORS = ("22", "23", "54")
-"""Classes of SQLSTATE that blame the data: out of range, constraint, too large."""
+_DATA_ERRORS = ("22", "23", "44", "54", "P0")
+"""Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, a trigger's own refusal."""
+_UNSTORABLE = Failed("the outcome of this attempt could not be stored by PostgreSQL; see the log of the worker")
 
 _encoder = msgspec.json.Encoder()
 
@@ -61,8 +63,8 @@ class Settler:
         self._worker_id = worker_id
         self._report = report
         self._lanes = (
-            _Lane("completing jobs", complete_delay, self._write_completed),
-            _Lane("giving jobs back", fail_delay, self._write_released),
+            _Lane("completing jobs", complete_delay, self._write_completed, self._replace),
+            _Lane("giving jobs back", fail_delay, self._write_released, self._replace),
         )
 
     @property
@@ -83,9 +85,11 @@ class Settler:
 
     async def flush(self) -> None:
         """Come back when everything taken so far is written."""
-        for lane in self._lanes:
-            lane.hurry()
-        await asyncio.gather(*(lane.empty.wait() for lane in self._lanes))
+        # Not all lanes at once: an outcome that cannot be stored goes on to the other lane.
+        while self.unsettled:
+            for lane in self._lanes:
+                lane.hurry()
+                await lane.empty.wait()
 
     async def _write_completed(self, settlements: Sequence[Settlement]) -> None:
         claims = [(s.claim.job_id, s.claim.token, s.claim.queue_id or 0) for s in settlements]
@@ -96,41 +100,36 @@ class Settler:
         await self._write(settlements, working.release_claims(self._worker_id, releases))
 
     async def _write(self, settlements: Sequence[Settlement], call: Call) -> None:
-        try:
-            rows = await self._connection.fetch(call)
-        except DatabaseError as error:
-            if not (sqlstate_of(error) or "").startswith(_DATA_ERRORS):
-                raise
-            await self._write_in_parts(settlements, error)
-            return
-        written = {row[0] for row in rows}
+        written = {row[0] for row in await self._connection.fetch(call)}
         for settlement in settlements:
             await self._report(settlement, settlement.claim.job_id in written)
 
-    async def _write_in_parts(self, settlements: Sequence[Settlement], error: DatabaseError) -> None:
-        if len(settlements) == 1:
-            [settlement] = settlements
-            logger.error("the outcome of job %d could not be stored: %s", settlement.claim.job_id, error)
-            plain = Failed("the outcome of this attempt could not be stored by PostgreSQL; see the log of the worker")
-            await self._write_released([Settlement(settlement.claim, plain)])
+    def _replace(self, settlement: Settlement, error: FerrymanError) -> None:
+        """Settle a job in another way when PostgreSQL refuses to store how it ended."""
+        job_id = settlement.claim.job_id
+        if settlement.outcome is _UNSTORABLE:
+            logger.error("job %d stays locked, because PostgreSQL refuses any outcome of it: %s", job_id, error)
             return
-        middle = len(settlements) // 2
-        for part in (settlements[:middle], settlements[middle:]):
-            if isinstance(part[0].outcome, Completed):
-                await self._write_completed(part)
-            else:
-                await self._write_released(part)
+        logger.error("the outcome of job %d could not be stored: %s", job_id, error)
+        self.settle(settlement.claim, _UNSTORABLE)
 
 
 class _Lane:
     """Settlements of one kind, on their way into the database."""
 
-    def __init__(self, duty: str, delay: float, write: Callable[[Sequence[Settlement]], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        duty: str,
+        delay: float,
+        write: Callable[[Sequence[Settlement]], Awaitable[None]],
+        replace: Callable[[Settlement, FerrymanError], None],
+    ) -> None:
         self.duty = duty
         self.empty = asyncio.Event()
         self.empty.set()
         self._delay = delay
         self._write = write
+        self._replace = replace
         self._waiting: list[Settlement] = []
         self._writing: Sequence[Settlement] = ()
         self._alarm = Alarm()
@@ -170,14 +169,23 @@ class _Lane:
                 return
 
     async def _write_until_done(self) -> None:
+        size = len(self._writing)
         while self._writing:
+            part = self._writing[:size]
             try:
-                await self._write(self._writing)
-            except DatabaseError as error:
-                await asyncio.sleep(self._trouble.pause_after(error))
+                await self._write(part)
+            except FerrymanError as error:
+                if not (sqlstate_of(error) or "").startswith(_DATA_ERRORS):
+                    await asyncio.sleep(self._trouble.pause_after(error))
+                    continue
+                if len(part) > 1:
+                    size = len(part) // 2
+                    continue
+                self._replace(part[0], error)
             else:
-                self._writing = ()
                 self._trouble.is_over()
+            self._writing = self._writing[len(part) :]
+            size = len(self._writing)
 
 
 def _release(settlement: Settlement) -> dict[str, Any]:

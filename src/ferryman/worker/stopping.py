@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,10 +28,19 @@ class Stopping:
         self.by_signal = False
         self._begun_at = 0.0
         self._on_request = on_request
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     def request(self) -> None:
-        """Begin to end; asked again, end at once."""
-        now = asyncio.get_running_loop().time()
+        """Begin to end; asked again, end at once. From any thread; nothing happens once the loop is gone."""
+        if threading.get_ident() == self._thread:
+            self._requested()
+            return
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._requested)
+
+    def _requested(self) -> None:
+        now = self._loop.time()
         if not self.begun.is_set():
             self._begun_at = now
             self.begun.set()
@@ -42,16 +52,20 @@ class Stopping:
     def on_signals(self) -> Iterator[None]:
         """Let the usual signals request it, for as long as the block lasts."""
         loop = asyncio.get_running_loop()
-        heard = []
+        before = {}
         for number in SIGNALS:
+            earlier = signal.getsignal(number)
             with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread
                 loop.add_signal_handler(number, self._signalled, number)
-                heard.append(number)
+                before[number] = earlier
         try:
             yield
         finally:
-            for number in heard:
+            for number, earlier in before.items():
                 loop.remove_signal_handler(number)
+                # The loop would leave the system's default behind, which for SIGPIPE is death.
+                if earlier is not None:
+                    signal.signal(number, earlier)
 
     def _signalled(self, number: signal.Signals) -> None:
         if not self.begun.is_set():

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ferryman.errors import ConfigurationError, DatabaseError
+from ferryman.errors import ConfigurationError
 from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerStart
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.attempts import Attempts
@@ -20,7 +20,7 @@ from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.handling import INTERRUPTED, Handlers
 from ferryman.worker.listener import Listener
 from ferryman.worker.options import WorkerOptions
-from ferryman.worker.outcomes import Failed, Interrupted
+from ferryman.worker.outcomes import Failed, Interrupted, Unstarted
 from ferryman.worker.reports import Reports
 from ferryman.worker.settler import Settlement, Settler
 from ferryman.worker.stopping import Stopping
@@ -40,6 +40,8 @@ logger = logging.getLogger("ferryman.worker")
 MOST_UNSETTLED_PER_SLOT = 100
 """Beyond this many outcomes that wait to be written, no more jobs are claimed."""
 SECONDS_TO_FLUSH = 30.0
+SECONDS_AFTER_HURRY = 5.0
+"""How long outcomes may take to be written when the worker shall end at once."""
 SECONDS_AFTER_CANCELLING = 5.0
 """How long handlers may take to notice that they were cancelled."""
 
@@ -79,7 +81,6 @@ class Worker:
     async def _live(self, *, once: bool) -> None:
         if self._stopping is not None:
             raise ConfigurationError("this worker has run already; make a new one")
-        self._is_once = once
         refuse_while_importing()
         self._check_tasks()
         self._stopping = Stopping(self._alarm.ring)
@@ -166,7 +167,7 @@ class Worker:
             self._alarm.hush()
             try:
                 claimed = await self._claimer.claim(free)
-            except DatabaseError as error:
+            except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
                 await self._alarm.wait(trouble.pause_after(error))
                 continue
             trouble.is_over()
@@ -176,6 +177,9 @@ class Worker:
                 continue
             if once and was_idle:
                 return
+            if once and not self._running:
+                await self._first_of(asyncio.ensure_future(self._settler.flush()), SECONDS_TO_FLUSH, or_hurry=True)
+                continue
             await self._alarm.wait(self._pause_after(claimed))
 
     def _pause_after(self, claimed: Claimed) -> float:
@@ -183,6 +187,9 @@ class Worker:
         return poll if claimed.next_due_in is None else min(poll, max(0.0, claimed.next_due_in))
 
     def _start(self, claim: Claim) -> None:
+        if self._stop.begun.is_set():
+            self._settler.settle(claim, Unstarted())
+            return
         task = self._app.tasks[self._claimer.tasks[claim.task_id]]
         self._running[claim] = asyncio.create_task(self._attempt(task, claim), name=f"job {claim.job_id}")
 
@@ -202,8 +209,8 @@ class Worker:
         return Interrupted(INTERRUPTED, self._options.shutdown.interrupted_job_retry_delay.total_seconds())
 
     async def _report(self, settlement: Settlement, is_written: bool) -> None:
-        if settlement.claim.queue_id is not None or self._is_once:
-            # The next job of that queue may run now, or all may be done, and nobody announces it.
+        if settlement.claim.queue_id is not None:
+            # The next job of that queue may run now, and nobody announces it.
             self._alarm.ring()
         reports = Reports(self._options.hooks, self.worker_id, self._claimer.tasks)
         await reports.tell(settlement, is_written=is_written)
@@ -232,6 +239,8 @@ class Worker:
     async def _flush(self) -> None:
         """Write what is settled. When the database stays away too long, it is left to recovery."""
         await self._first_of(asyncio.ensure_future(self._settler.flush()), SECONDS_TO_FLUSH, or_hurry=True)
+        if self._settler.unsettled:
+            await self._first_of(asyncio.ensure_future(self._settler.flush()), SECONDS_AFTER_HURRY, or_hurry=False)
         if self._settler.unsettled:
             logger.error("%d outcomes could not be written; these jobs will run again", self._settler.unsettled)
 
