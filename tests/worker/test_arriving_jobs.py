@@ -1,0 +1,186 @@
+"""How a worker finds jobs: announcements, due times, polling, and going on until nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.waiting import until
+from tests.worker.life import jobs, only_job, queues, run_all, running, worker_of
+
+from ferryman import CleanupTask, JobSpec, RawJobSpec
+from ferryman.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from ferryman import App, Client
+
+
+@pytest.fixture
+def ran(app: App) -> list[int]:
+    """The numbers of the jobs that ran."""
+    numbers: list[int] = []
+
+    @app.task
+    async def note(number: int) -> None:
+        numbers.append(number)
+
+    return numbers
+
+
+def numbered(count: int, **spec: object) -> list[RawJobSpec]:
+    return [RawJobSpec("note", {"number": number}, JobSpec(**spec)) for number in range(count)]
+
+
+async def test_jobs_run_as_they_arrive_and_each_once(app: App, client: Client, ran: list[int], connection) -> None:
+    async with running(worker_of(app)):
+        for number in range(5):
+            await client.add_raw_job("note", {"number": number})
+            await until(lambda number=number: len(ran) == number + 1, "the job that just arrived runs")
+
+    assert ran == [0, 1, 2, 3, 4]
+    assert jobs(connection) == []
+
+
+async def test_an_idle_worker_is_woken_at_once(app: App, client: Client, ran: list[int], connection) -> None:
+    async with running(worker_of(app)) as life:
+        await client.add_raw_job("note", {"number": 0})
+        await until(lambda: ran == [0], "the first job runs")
+        await until(lambda: jobs(connection) == [], "the worker is idle")
+        added = time.monotonic()
+        await client.add_raw_job("note", {"number": 1})
+        await until(lambda: ran == [0, 1], "the second job runs")
+
+        assert time.monotonic() - added < 5
+        assert not life.done()
+
+
+async def test_without_announcements_polling_finds_jobs(app: App, client: Client, ran: list[int]) -> None:
+    worker = worker_of(app, use_notification_delivery=False, poll_interval=timedelta(milliseconds=20))
+    async with running(worker):
+        await client.add_raw_job("note", {"number": 1})
+        await until(lambda: ran == [1], "the job is found")
+
+
+async def test_jobs_that_were_added_silently_are_found_by_polling(app: App, client: Client, ran: list[int]) -> None:
+    async with running(worker_of(app, poll_interval=timedelta(milliseconds=20))):
+        await client.add_raw_job("note", {"number": 1}, notify=False)
+        await until(lambda: ran == [1], "the job is found")
+
+
+async def test_a_future_job_runs_when_it_is_due(app: App, client: Client, ran: list[int]) -> None:
+    due_at = datetime.now(UTC) + timedelta(seconds=1)
+    async with running(worker_of(app)):
+        await client.add_raw_job("note", {"number": 1}, JobSpec(run_at=due_at))
+        await until(lambda: ran == [1], "the job runs without waiting for a poll")
+
+    assert due_at <= datetime.now(UTC) < due_at + timedelta(seconds=5)
+
+
+async def test_a_failed_job_is_tried_again_when_it_is_due(app: App, client: Client) -> None:
+    attempts = []
+
+    @app.task(retry=lambda attempts, error: timedelta(milliseconds=100))
+    async def stubborn() -> None:
+        attempts.append(time.monotonic())
+        if len(attempts) < 3:
+            raise ValueError("not yet")
+
+    async with running(worker_of(app)):
+        await client.add_job(stubborn.job())
+        await until(lambda: len(attempts) == 3, "the third attempt")
+
+
+async def test_a_thousand_jobs_of_one_call_do_not_wait_for_polls(app: App, client: Client, ran: list[int]) -> None:
+    async with running(worker_of(app)):
+        await client.add_raw_jobs(numbered(1000))
+        await until(lambda: len(ran) == 1000, "all have run")
+
+    assert sorted(ran) == list(range(1000))
+
+
+async def test_a_backlog_is_drained_from_the_start(app: App, client: Client, ran: list[int], connection) -> None:
+    await client.add_raw_jobs(numbered(100))
+
+    async with running(worker_of(app, use_notification_delivery=False)):
+        await until(lambda: jobs(connection) == [], "all are done")
+
+    assert sorted(ran) == list(range(100))
+
+
+async def test_fifty_jobs_of_one_queue_do_not_wait_for_polls(app: App, client: Client, ran: list[int]) -> None:
+    async with running(worker_of(app)):
+        await client.add_raw_jobs(numbered(50, queue_name="letters"))
+        await until(lambda: len(ran) == 50, "all have run")
+
+    assert ran == list(range(50))
+
+
+async def test_run_once_runs_and_settles_everything_that_is_due(
+    app: App, client: Client, ran: list[int], connection: psycopg.Connection
+) -> None:
+    await client.add_raw_jobs(numbered(20, queue_name="letters"))
+    await client.add_raw_jobs(numbered(50))
+    await client.add_raw_job("note", {"number": 99}, JobSpec(run_at=datetime.now(UTC) + timedelta(hours=1)))
+
+    await run_all(app)
+
+    assert len(ran) == 70
+    assert only_job(connection).attempts == 0
+    assert [queue.locked_at for queue in queues(connection)] == [None]
+
+
+async def test_run_once_returns_when_nothing_is_there(app: App, database: str) -> None:
+    await asyncio.wait_for(run_all(app), 10)
+
+
+async def test_jobs_of_unknown_tasks_are_left_alone(app: App, client: Client, ran: list[int], connection) -> None:
+    await client.add_raw_job("somebody_elses", {})
+    await client.add_raw_job("note", {"number": 1})
+
+    await run_all(app)
+
+    left = only_job(connection)
+    assert (left.attempts, left.locked_at, left.last_error) == (0, None, None)
+
+
+async def test_jobs_of_unknown_tasks_do_not_hide_others(app: App, client: Client, ran: list[int]) -> None:
+    await client.add_raw_jobs([RawJobSpec("somebody_elses", {}, JobSpec(priority=-1))] * 600)
+    await client.add_raw_job("note", {"number": 1})
+
+    await run_all(app, concurrency=1)
+
+    assert ran == [1]
+
+
+async def test_tasks_that_were_cleaned_away_are_found_again(app: App, client: Client, ran: list[int]) -> None:
+    started = asyncio.Event()
+
+    @app.task
+    async def begin() -> None:
+        started.set()
+
+    async with running(worker_of(app)):
+        await client.add_raw_job("begin")
+        await asyncio.wait_for(started.wait(), 10)
+        # Another client does not know our tasks, and "note" has no jobs.
+        cleaned = await client.cleanup([CleanupTask.GC_TASK_IDENTIFIERS])
+        assert "note" in cleaned.task_identifiers
+        await client.add_raw_job("note", {"number": 1})
+        await until(lambda: ran == [1], "the job of the task that has a new number runs")
+
+
+async def test_a_worker_runs_only_once(app: App, database: str) -> None:
+    worker = worker_of(app)
+    await worker.run_once()
+
+    with pytest.raises(ConfigurationError, match="has run already"):
+        await worker.run()
+
+
+async def test_no_two_workers_share_an_id(app: App) -> None:
+    assert len({worker_of(app).worker_id for _ in range(100)}) == 100
