@@ -12,6 +12,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from ferryman.control import Fail, Retry, Snooze
+from ferryman.worker import sync_points
 from ferryman.worker.batches import batch_outcome
 from ferryman.worker.children import ChildFailure, ChildOrder, ChildSuccess, PoolClosedError
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, Snoozed, describe, storable_error
@@ -53,6 +54,7 @@ class Handlers:
             result = await self._call(task, context)
         except BaseException as error:  # noqa: BLE001 - nothing that a handler raises may hurt the worker
             return self._after_error(task, claim, error)
+        sync_points.reach("handler_done")
         if _was_cancelled():
             # A handler that swallows its cancellation and returns has not said that it finished.
             return Interrupted(INTERRUPTED, self._interrupted_delay)
@@ -71,7 +73,9 @@ class Handlers:
 
     async def _call_in_thread(self, call: functools.partial[Any]) -> Any:
         loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(self._threads, contextvars.copy_context().run, _raising_no_stop, call)
+        result, error = await loop.run_in_executor(self._threads, contextvars.copy_context().run, _end_of, call)
+        if error is not None:
+            raise error
         # A plain function may hand out a coroutine, as a wrapper around an async one does.
         return await result if inspect.isawaitable(result) else result
 
@@ -109,12 +113,12 @@ def _after_return(task: Task[..., Any], claim: Claim, result: Any, seconds: floa
     return Completed(seconds)
 
 
-def _raising_no_stop(call: functools.partial[Any]) -> Any:
-    """Call it. A future cannot carry StopIteration, and whoever waited for it would wait for ever."""
+def _end_of(call: functools.partial[Any]) -> tuple[Any, BaseException | None]:
+    """What it returned and what it raised. A future cannot carry every exception: some would stop those who wait."""
     try:
-        return call()
-    except StopIteration as error:
-        raise RuntimeError("the handler raised StopIteration") from error
+        return call(), None
+    except BaseException as error:  # noqa: BLE001 - raised again where it can be handled
+        return None, error
 
 
 def _was_cancelled() -> bool:

@@ -1,0 +1,248 @@
+"""What becomes of a job when its handler ends: one way or another, never the worker's end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.worker.life import due_now, jobs, only_job, queues, run_all
+
+from ferryman import Fail, JobSpec, Retry, Snooze
+from ferryman.retries import FixedDelay, LinearDelay
+from ferryman.worker.outcomes import MAX_ERROR_LENGTH
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from ferryman import App, Client
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise SystemExit("no comment")
+
+
+def raising(app: App, error: BaseException, **options: Any) -> None:
+    """Define a task, `end`, that raises this."""
+
+    @app.task(**options)
+    async def end() -> None:
+        raise error
+
+
+async def test_a_job_that_is_done_leaves_no_row(app: App, client: Client, connection: psycopg.Connection) -> None:
+    @app.task
+    async def end() -> str:
+        return "ignored"
+
+    await client.add_job(end.job(), JobSpec(queue_name="letters"))
+    await run_all(app)
+
+    assert jobs(connection) == []
+    assert queues(connection)[0].locked_at is None
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 5])
+async def test_a_failed_job_keeps_its_error_and_waits_longer_each_time(
+    app: App, client: Client, connection: psycopg.Connection, attempt: int
+) -> None:
+    raising(app, ValueError("no such address"))
+    await client.add_raw_job("end")
+    connection.execute("update graphile_worker._private_jobs set attempts = %s", [attempt - 1])
+
+    await run_all(app)
+
+    job = only_job(connection)
+    assert job.last_error.startswith("ValueError: no such address\n\nTraceback")
+    assert (job.attempts, job.max_attempts, job.locked_at, job.locked_by) == (attempt, 25, None, None)
+    assert job.due_in == pytest.approx(math.exp(attempt), abs=2)
+
+
+async def test_a_failed_job_runs_again_only_when_its_time_has_come(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    raising(app, ValueError("again"))
+    await client.add_raw_job("end")
+
+    await run_all(app)
+    await run_all(app)
+    assert only_job(connection).attempts == 1
+
+    due_now(connection)
+    await run_all(app)
+    assert only_job(connection).attempts == 2
+
+
+async def test_a_job_without_attempts_left_stays_as_failed(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    raising(app, ValueError("never"), retry=FixedDelay(0))
+    await client.add_raw_job("end", spec=JobSpec(max_attempts=3))
+
+    await run_all(app)
+
+    job = only_job(connection)
+    assert (job.attempts, job.max_attempts, job.is_available) == (3, 3, False)
+    assert job.last_error.startswith("ValueError: never")
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds"),
+    [
+        (FixedDelay(500), 500),
+        (LinearDelay(100), 300),
+        (lambda attempts, error: timedelta(seconds=attempts * len(str(error))), 15),
+        (lambda attempts, error: None, math.exp(3)),
+        (lambda attempts, error: 1 / 0, math.exp(3)),
+    ],
+    ids=["fixed", "linear", "function", "undecided", "broken"],
+)
+async def test_a_retry_policy_decides_the_delay(
+    app: App, client: Client, connection: psycopg.Connection, policy: Any, seconds: float
+) -> None:
+    raising(app, ValueError("12345"), retry=policy)
+    await client.add_raw_job("end")
+    connection.execute("update graphile_worker._private_jobs set attempts = 2")
+
+    await run_all(app)
+
+    assert only_job(connection).due_in == pytest.approx(seconds, abs=2)
+
+
+async def test_retry_fails_the_attempt_with_a_delay_of_its_own(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    raising(app, Retry("busy", after=timedelta(minutes=2)))
+    await client.add_raw_job("end")
+
+    await run_all(app)
+
+    job = only_job(connection)
+    assert (job.attempts, job.last_error) == (1, "Retry: busy")
+    assert job.due_in == pytest.approx(120, abs=2)
+
+
+async def test_fail_leaves_no_attempt(app: App, client: Client, connection: psycopg.Connection) -> None:
+    raising(app, Fail("no such customer"))
+    await client.add_raw_job("end")
+
+    await run_all(app)
+
+    job = only_job(connection)
+    assert (job.attempts, job.max_attempts, job.last_error) == (25, 25, "Fail: no such customer")
+
+
+async def test_snooze_does_not_count_the_attempt(app: App, client: Client, connection: psycopg.Connection) -> None:
+    raising(app, Snooze(timedelta(minutes=3)))
+    await client.add_raw_job("end")
+
+    await run_all(app)
+
+    job = only_job(connection)
+    assert (job.attempts, job.last_error) == (0, None)
+    assert job.due_in == pytest.approx(180, abs=2)
+
+
+async def test_a_delay_beyond_all_time_becomes_the_usual_one(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    raising(app, Retry("see you", after=timedelta.max))
+    await client.add_raw_job("end")
+
+    await run_all(app)
+
+    job = only_job(connection)
+    assert "could not be stored" in job.last_error
+    assert job.due_in == pytest.approx(math.exp(1), abs=2)
+
+
+EXITS = [
+    SystemExit(3),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    asyncio.CancelledError(),
+    StopIteration(),
+    StopAsyncIteration(),
+]
+
+
+@pytest.mark.parametrize("error", EXITS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("is_async", [True, False], ids=["loop", "thread"])
+async def test_exits_and_cancellations_of_a_handler_are_failures(
+    app: App, client: Client, connection: psycopg.Connection, error: BaseException, is_async: bool
+) -> None:
+    if is_async:
+        raising(app, error)
+    else:
+
+        @app.task
+        def end() -> None:
+            raise error
+
+    await client.add_raw_job("end")
+    await run_all(app)
+
+    job = only_job(connection)
+    assert (job.attempts, job.locked_at) == (1, None)
+    assert type(error).__name__ in job.last_error
+
+
+@pytest.mark.parametrize(
+    ("error", "stored"),
+    [
+        (ValueError("a\0b"), "ValueError: a\N{REPLACEMENT CHARACTER}b"),
+        (ValueError("a\ud800b"), "ValueError: a?b"),
+        (ValueError("x" * 10_000_000), "ValueError: xxx"),
+        (UnprintableError(), "UnprintableError: (its message could not be read)"),
+        (ValueError(), "ValueError\n"),
+        (ExceptionGroup("two", [ValueError("a"), ValueError("b")]), "ExceptionGroup: two (2 sub-exceptions)"),
+    ],
+    ids=["nul", "surrogate", "huge", "unprintable", "silent", "group"],
+)
+async def test_hostile_errors_are_stored_as_far_as_possible(
+    app: App, client: Client, connection: psycopg.Connection, error: Exception, stored: str
+) -> None:
+    raising(app, error)
+    await client.add_raw_job("end")
+
+    await run_all(app)
+
+    job = only_job(connection)
+    assert job.last_error.startswith(stored)
+    assert len(job.last_error) <= MAX_ERROR_LENGTH + 10
+    assert (job.attempts, job.locked_at) == (1, None)
+
+
+async def test_an_undecodable_payload_names_the_task_and_the_field(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    @app.task
+    async def send_letter(to: str, copies: int) -> None:
+        raise AssertionError("never called")
+
+    await client.add_raw_job("send_letter", {"to": "a@b.c", "copies": "many"})
+    await run_all(app)
+
+    job = only_job(connection)
+    assert job.attempts == 1
+    assert "send_letter" in job.last_error
+    assert "copies" in job.last_error
+
+
+async def test_a_future_that_ends_with_generator_exit_fails_only_its_job(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    @app.task
+    async def end() -> None:
+        broken = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(broken.set_exception, GeneratorExit())
+        await broken
+
+    await client.add_raw_job("end")
+    await run_all(app)
+
+    job = only_job(connection)
+    assert (job.attempts, job.locked_at) == (1, None)
