@@ -196,11 +196,11 @@ class Worker:
     async def _attempt(self, task: Task[..., Any], claim: Claim) -> None:
         try:
             outcome = await self._attempts.make(task, claim)
-        except Exception:
-            logger.exception("job %d could not be run", claim.job_id)
-            outcome = Failed("the worker could not run this job; see its log")
         except asyncio.CancelledError:
             outcome = self._interrupted()
+        except BaseException:  # a handler that awaits a future which ends with GeneratorExit closes all of us
+            logger.exception("job %d could not be run", claim.job_id)
+            outcome = Failed("the worker could not run this job; see its log")
         if self._running.pop(claim, None) is not None:
             self._settler.settle(claim, outcome)
         self._alarm.ring()
