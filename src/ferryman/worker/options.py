@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import TypeAlias
 
+    from ferryman.worker.local_queue.config import LocalQueueConfig
+
     ForbiddenFlags: TypeAlias = Sequence[str] | Callable[[], Sequence[str] | Awaitable[Sequence[str]]]
 
 
@@ -43,6 +45,7 @@ class WorkerOptions:
     max_connections: how many database connections the worker may use, the listening one aside
     complete_job_batch_delay, fail_job_batch_delay: how long to gather settlements before they are written. Without,
         whatever gathers while one write is under way goes with the next
+    local_queue: claim jobs ahead of the free slots; see docs/local-queue.md (default: claim what can start at once)
     extensions: values that handlers find in their context
     hooks: what to tell whom; see docs/hooks.md
     shutdown: how it ends
@@ -56,6 +59,7 @@ class WorkerOptions:
     max_connections: int = 10
     complete_job_batch_delay: timedelta | None = None
     fail_job_batch_delay: timedelta | None = None
+    local_queue: LocalQueueConfig | None = None
     extensions: Mapping[Any, Any] = field(default_factory=dict, repr=False)
     hooks: HookRegistry = field(default_factory=HookRegistry, repr=False)
     shutdown: WorkerShutdownConfig = field(default_factory=WorkerShutdownConfig)
@@ -81,6 +85,8 @@ class WorkerOptions:
                 problems.append(f"{name} must be at least {least.total_seconds()} s; got {value.total_seconds()} s")
         if self.shutdown.grace_period < timedelta():
             problems.append("shutdown.grace_period cannot be negative")
+        if self.local_queue is not None:
+            problems.extend(self.local_queue.problems(self.poll_interval))
         if isinstance(self.forbidden_flags, str):
             problems.append("forbidden_flags must be a list of flags, not a single string")
         return problems

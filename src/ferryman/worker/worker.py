@@ -19,8 +19,9 @@ from ferryman.worker.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.handling import INTERRUPTED, Handlers
 from ferryman.worker.listener import Listener
+from ferryman.worker.local_queue import LocalQueue, LocalQueueConfig
 from ferryman.worker.options import WorkerOptions
-from ferryman.worker.outcomes import Failed, Interrupted, Unstarted
+from ferryman.worker.outcomes import Completed, Failed, Interrupted, Unstarted
 from ferryman.worker.reports import Reports
 from ferryman.worker.settler import Settlement, Settler
 from ferryman.worker.stopping import Stopping
@@ -62,6 +63,7 @@ class Worker:
         self._stopping: Stopping | None = None
         self._was_stopped_early = False
         self._running: dict[Claim, asyncio.Task[None]] = {}
+        self._local_queue: LocalQueue | None = None
 
     def request_shutdown(self) -> None:
         """Ask the worker to end. Running jobs get their grace period; asked again, they are cancelled at once."""
@@ -105,7 +107,11 @@ class Worker:
             logger.info("worker %s runs %d tasks", self.worker_id, len(self._app.tasks))
             reason = ShutdownReason.ERROR
             try:
-                await self._claim_and_run(once=once)
+                if options.local_queue is not None and not once:
+                    self._local_queue = self._make_local_queue(options.local_queue)
+                    await self._local_queue.run()
+                else:
+                    await self._claim_and_run(once=once)
                 reason = ShutdownReason.SIGNAL if self._stop.by_signal else ShutdownReason.GRACEFUL
             finally:
                 await self._drain()
@@ -156,11 +162,31 @@ class Worker:
                 await stack.enter_async_context(_in_background(listener.run(), "listen"))
             yield settler
 
+    def _make_local_queue(self, config: LocalQueueConfig) -> LocalQueue:
+        options = self._options
+        return LocalQueue(
+            config,
+            self._claimer,
+            worker_id=self.worker_id,
+            hooks=options.hooks,
+            concurrency=options.concurrency,
+            poll_seconds=options.poll_interval.total_seconds(),
+            alarm=self._alarm,
+            stop=self._stop.begun,
+            free_slots=lambda: options.concurrency - len(self._running),
+            start=self._start,
+            settle=self._settler.settle,
+            is_held_back=self._has_too_much_unsettled,
+        )
+
+    def _has_too_much_unsettled(self) -> bool:
+        return self._settler.unsettled > self._options.concurrency * MOST_UNSETTLED_PER_SLOT
+
     async def _claim_and_run(self, *, once: bool) -> None:
         trouble = Trouble("claiming jobs")
         while not self._stop.begun.is_set():
             free = self._options.concurrency - len(self._running)
-            if free <= 0 or self._settler.unsettled > self._options.concurrency * MOST_UNSETTLED_PER_SLOT:
+            if free <= 0 or self._has_too_much_unsettled():
                 await self._alarm.wait(self._options.poll_interval.total_seconds())
                 continue
             was_idle = not self._running and self._settler.unsettled == 0
@@ -203,21 +229,32 @@ class Worker:
             outcome = Failed("the worker could not run this job; see its log")
         if self._running.pop(claim, None) is not None:
             self._settler.settle(claim, outcome)
-        self._alarm.ring()
+        if self._local_queue is None:
+            self._alarm.ring()
+        else:
+            self._local_queue.serve()
 
     def _interrupted(self) -> Interrupted:
         return Interrupted(INTERRUPTED, self._options.shutdown.interrupted_job_retry_delay.total_seconds())
 
     async def _report(self, settlement: Settlement, is_written: bool) -> None:
-        if settlement.claim.queue_id is not None:
-            # The next job of that queue may run now, and nobody announces it.
-            self._alarm.ring()
+        if settlement.claim.queue_id is not None or not isinstance(settlement.outcome, Completed):
+            # The next job of that queue may run now, or this one again later, and nobody announces it.
+            self._wake()
+        if self._local_queue is not None:
+            await self._local_queue.has_settled(settlement.claim, is_written=is_written)
         reports = Reports(self._options.hooks, self.worker_id, self._claimer.tasks)
         await reports.tell(settlement, is_written=is_written)
 
     def _heard(self, channel: str) -> None:
         if channel == "jobs:insert":
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._local_queue is None:
             self._alarm.ring()
+        else:
+            self._local_queue.pulse()
 
     async def _drain(self) -> None:
         """Let running jobs end within the grace period, then cancel them, then let go of those that do not listen."""

@@ -1,0 +1,237 @@
+"""The local queue: one loop that fetches jobs and keeps the time, and a cache that slots are served from at once.
+
+    STARTING → POLLING ⇄ WAITING → TTL_EXPIRED → POLLING;  any → RELEASED, which is the end
+
+It is POLLING while it holds nothing, and WAITING while jobs wait for a slot. It fetches when it holds nothing, and also
+at half its size if there is likely more, so that claiming goes on beside running. All fetching and all giving back at
+the end happen in the one loop: a fetch under way when the worker is told to stop ends first, and what it brought goes
+back with the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ferryman.hooks import (
+    LocalQueueGetJobsComplete,
+    LocalQueueInit,
+    LocalQueueMode,
+    LocalQueueReturnJobs,
+    LocalQueueSetMode,
+)
+from ferryman.worker.local_queue.pause import RefetchPause
+from ferryman.worker.outcomes import Outcome, Unstarted
+from ferryman.worker.trouble import Trouble
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Sequence
+
+    from ferryman.hooks import HookRegistry
+    from ferryman.hooks.kinds import Observer
+    from ferryman.worker.alarm import Alarm
+    from ferryman.worker.claimer import Claimer
+    from ferryman.worker.claims import Claim, Claimed
+    from ferryman.worker.local_queue.config import LocalQueueConfig
+
+LARGEST_FETCH = 100_000
+SECONDS_HELD_BACK = 0.01
+"""How often to look whether enough was settled to go on fetching."""
+
+
+class LocalQueue:
+    """Claimed jobs that wait for a free slot of one worker."""
+
+    def __init__(
+        self,
+        config: LocalQueueConfig,
+        claimer: Claimer,
+        *,
+        worker_id: str,
+        hooks: HookRegistry,
+        concurrency: int,
+        poll_seconds: float,
+        alarm: Alarm,
+        stop: asyncio.Event,
+        free_slots: Callable[[], int],
+        start: Callable[[Claim], None],
+        settle: Callable[[Claim, Outcome], None],
+        is_held_back: Callable[[], bool],
+    ) -> None:
+        self._claimer = claimer
+        self._worker_id = worker_id
+        self._hooks = hooks
+        self._poll_seconds = poll_seconds
+        self._alarm = alarm
+        self._stop = stop
+        self._free_slots = free_slots
+        self._start = start
+        self._settle = settle
+        self._is_held_back = is_held_back
+        self._size = config.size * min(config.queue_count, concurrency)
+        self._ttl_seconds = config.ttl.total_seconds()
+        self._pause = RefetchPause(config.refetch_delay, size=self._size, worker_id=worker_id)
+        self._trouble = Trouble("fetching jobs for the local queue")
+        self._mode = LocalQueueMode.STARTING
+        self._cached: deque[tuple[float, Claim]] = deque()
+        """When to give it back, and the claim; the oldest first."""
+        self._returning: set[Claim] = set()
+        self._returned = 0
+        self._look_at = 0.0
+        self._may_be_more = False
+        """Whether the last fetch left jobs behind, as far as we know."""
+        self._pulses = 0
+        """Announcements since the last fetch began."""
+        self._news: list[Observer] = []
+
+    async def run(self) -> None:
+        """Fetch and serve until the worker stops, then give back what is left."""
+        try:
+            self._note(LocalQueueInit(worker_id=self._worker_id))
+            self._set_mode(LocalQueueMode.POLLING)
+            while not self._stop.is_set():
+                await self._tell_news()
+                if self._is_time_to_fetch():
+                    await self._fetch()
+                else:
+                    await self._alarm.wait(self._patience())
+                self._keep_time()
+        finally:
+            self._release()
+            await self._tell_news()
+
+    def serve(self) -> None:
+        """Give each free slot a job, as long as there are any."""
+        while self._free_slots() > 0 and (claim := self._take()) is not None:
+            self._start(claim)
+
+    def pulse(self) -> None:
+        """There may be new jobs."""
+        self._pulses += 1
+        self._note(self._pause.after_pulse(self._pulses))
+        self._look_at = 0.0
+        self._alarm.ring()
+
+    async def has_settled(self, claim: Claim, *, is_written: bool) -> None:
+        """The database knows the outcome of a job, or refused it; tells when all that was given back is back."""
+        if claim not in self._returning:
+            return
+        self._returning.remove(claim)
+        self._returned += is_written
+        if not self._returning and self._returned:
+            count, self._returned = self._returned, 0
+            await self._hooks.emit(LocalQueueReturnJobs(worker_id=self._worker_id, jobs_count=count))
+
+    def _take(self) -> Claim | None:
+        if self._stop.is_set():
+            return None
+        if not self._cached:
+            if self._mode is LocalQueueMode.TTL_EXPIRED:
+                self._poll_now()
+            return None
+        _, claim = self._cached.popleft()
+        if not self._cached:
+            self._poll_now()
+        elif self._is_low:
+            self._alarm.ring()
+        return claim
+
+    def _poll_now(self) -> None:
+        self._set_mode(LocalQueueMode.POLLING)
+        self._look_at = 0.0
+        self._alarm.ring()
+
+    @property
+    def _is_low(self) -> bool:
+        if not self._cached:
+            return self._mode is LocalQueueMode.POLLING
+        return len(self._cached) <= self._size // 2 and (self._may_be_more or self._pulses > 0)
+
+    def _is_time_to_fetch(self) -> bool:
+        return (
+            self._is_low
+            and not self._pause.is_on
+            and self._look_at <= time.monotonic()
+            and not self._is_held_back()
+        )  # fmt: skip
+
+    def _patience(self) -> float:
+        """Seconds until there is something to do, if nothing happens before."""
+        now = time.monotonic()
+        moments = [now + self._poll_seconds]
+        if self._pause.until is not None:
+            moments.append(self._pause.until)
+        elif self._is_low:
+            moments.append(max(self._look_at, now + SECONDS_HELD_BACK if self._is_held_back() else now))
+        if self._cached:
+            moments.append(self._cached[0][0])
+        return max(0.0, min(moments) - now)
+
+    async def _fetch(self) -> None:
+        wanted = min(LARGEST_FETCH, self._free_slots() + self._size - len(self._cached))
+        self._pulses = 0
+        self._alarm.hush()
+        try:
+            claimed = await self._claimer.claim(wanted)
+        except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
+            self._look_at = time.monotonic() + self._trouble.pause_after(error)
+            return
+        self._trouble.is_over()
+        count = len(claimed.claims)
+        self._may_be_more = count >= wanted or self._claimer.is_looking_further
+        self._note(LocalQueueGetJobsComplete(worker_id=self._worker_id, jobs_count=count))
+        self._plan_next_fetch(claimed)
+        self._keep(claimed.claims)
+
+    def _plan_next_fetch(self, claimed: Claimed) -> None:
+        now = time.monotonic()
+        if claimed.claims or self._may_be_more or self._pulses > 0:
+            self._look_at = now
+        else:
+            due_in = self._poll_seconds if claimed.next_due_in is None else max(0.0, claimed.next_due_in)
+            self._look_at = now + min(self._poll_seconds, due_in)
+        if not self._may_be_more:
+            self._note(self._pause.after_fetch(len(claimed.claims), now))
+
+    def _keep(self, claims: Sequence[Claim]) -> None:
+        expires_at = time.monotonic() + self._ttl_seconds
+        self._cached.extend((expires_at, claim) for claim in claims)
+        self.serve()
+        if self._cached:
+            self._set_mode(LocalQueueMode.WAITING)
+
+    def _keep_time(self) -> None:
+        now = time.monotonic()
+        self._note(self._pause.at(now))
+        if self._cached and self._cached[0][0] <= now and not self._stop.is_set():
+            # Slots that were busy for so long have no use for the younger ones either.
+            self._give_back()
+            self._set_mode(LocalQueueMode.TTL_EXPIRED)
+
+    def _release(self) -> None:
+        self._pause.until = None
+        self._set_mode(LocalQueueMode.RELEASED)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        claims = [claim for _, claim in self._cached]
+        self._cached.clear()
+        self._returning.update(claims)
+        for claim in claims:
+            self._settle(claim, Unstarted())
+
+    def _set_mode(self, mode: LocalQueueMode) -> None:
+        old, self._mode = self._mode, mode
+        if old is not mode:
+            self._note(LocalQueueSetMode(worker_id=self._worker_id, old_mode=old, new_mode=mode))
+
+    def _note(self, event: Observer | None) -> None:
+        """Remember an event for the loop to tell: much of what happens here must not wait for anybody."""
+        if event is not None and self._hooks.wants(type(event)):
+            self._news.append(event)
+
+    async def _tell_news(self) -> None:
+        while self._news:
+            await self._hooks.emit(self._news.pop(0))
