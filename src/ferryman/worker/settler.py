@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,7 +25,7 @@ from ferryman.worker.trouble import Trouble
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from ferryman.database.steps import Call
+    from ferryman.database.steps import Call, Row
     from ferryman.worker.claims import Claim
     from ferryman.worker.connection import WorkerConnection
 
@@ -100,9 +100,10 @@ class Settler:
         await self._write(settlements, working.release_claims(self._worker_id, releases))
 
     async def _write(self, settlements: Sequence[Settlement], call: Call) -> None:
-        written = {row[0] for row in await self._connection.fetch(call)}
+        written = {row[0]: row for row in await self._connection.fetch(call)}
         for settlement in settlements:
-            await self._report(settlement, settlement.claim.job_id in written)
+            row = written.get(settlement.claim.job_id)
+            await self._report(_as_written(settlement, row), row is not None)
 
     def _replace(self, settlement: Settlement, error: FerrymanError) -> None:
         """Settle a job in another way when PostgreSQL refuses to store how it ended."""
@@ -186,6 +187,15 @@ class _Lane:
                 self._trouble.is_over()
             self._writing = self._writing[len(part) :]
             size = len(self._writing)
+
+
+def _as_written(settlement: Settlement, row: Row | None) -> Settlement:
+    """A job that was taken over or removed while it ran has no attempt left, which only the database knows."""
+    match settlement.outcome, row:
+        case Failed() as outcome, (_, True):
+            return Settlement(settlement.claim, replace(outcome, is_final=True))
+        case _:
+            return settlement
 
 
 def _release(settlement: Settlement) -> dict[str, Any]:
