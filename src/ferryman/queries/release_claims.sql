@@ -73,7 +73,7 @@ done as (
         locked_at = null
     from owned
     where job.ctid = owned.place
-    returning job.id
+    returning job.id, job.attempts >= job.max_attempts as is_last
 ),
 freed as (
     update :schema._private_job_queues as queue
@@ -81,4 +81,4 @@ freed as (
     from held
     where queue.ctid = held.place
 )
-select id from done;
+select id, is_last from done;
