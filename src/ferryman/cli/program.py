@@ -36,6 +36,12 @@ class Program(LazyGroup):
         "migrate": ("ferryman.cli.migrate:migrate", "Install the schema, or adopt one that Node or Rust installed."),
         "schema": ("ferryman.cli.schema:schema", "Look at the schema, upgrade it, or take our own objects out."),
         "jobs": ("ferryman.cli.jobs:jobs", "Add, look at and change jobs."),
+        "worker": ("ferryman.cli.worker.command:worker", "Run the jobs of an application."),
+        "dev": (
+            "ferryman.cli.dev:dev",
+            "Run a private PostgreSQL and a worker that restarts when code changes.",
+        ),
+        "new": ("ferryman.cli.new:new", "Write a small application to start from."),
         "unlock": ("ferryman.cli.unlock:unlock", "Take all locks away from workers that are certainly dead."),
         "cleanup": ("ferryman.cli.cleanup:cleanup", "Clear away unused queues, unused tasks or failed jobs."),
         "postgres": ("ferryman.cli.postgres:postgres", "Run a private PostgreSQL until Ctrl-C."),
@@ -50,8 +56,8 @@ def program() -> None:
 
     \b
     Example:
-      ferryman postgres                # in another terminal, if you have no PostgreSQL
-      ferryman migrate
-      ferryman jobs add send_email '{"to": "a@b.c"}'
-      ferryman jobs list
+      ferryman new tasks.py            # a small application to start from
+      ferryman dev tasks               # a private PostgreSQL, and a worker for development
+      ferryman worker tasks            # a worker for production
+      ferryman jobs add greet '{"name": "Ann"}'
     """

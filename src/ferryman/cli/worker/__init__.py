@@ -1,0 +1,1 @@
+"""`ferryman worker`: one process that runs jobs, or a supervisor and several."""

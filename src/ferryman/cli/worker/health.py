@@ -1,0 +1,60 @@
+"""Answers the probes of Kubernetes and its kin, from a thread: a loop that is stuck could not say so."""
+
+from __future__ import annotations
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from ferryman.cli.worker.vitals import Answer, Vitals, liveness, readiness
+from ferryman.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+PROBES: dict[str, Callable[[Iterable[Vitals]], Answer]] = {"/livez": liveness, "/readyz": readiness}
+SECONDS_FOR_A_REQUEST = 5
+
+
+def serve_health(host: str, port: int, everyone: Callable[[], Iterable[Vitals]]) -> int:
+    """Answer from now on until the process ends; returns the port, which the system chose if 0 was asked for."""
+
+    class Probe(BaseHTTPRequestHandler):
+        timeout = SECONDS_FOR_A_REQUEST
+
+        def do_GET(self) -> None:
+            probe = PROBES.get(self.path.partition("?")[0])
+            if probe is None:
+                self._send(404, {"status": f"there is no {self.path!r}; ask {' or '.join(PROBES)}"})
+                return
+            answer = probe(everyone())
+            self._send(200 if answer.is_good else 503, {"status": answer.status, "processes": answer.processes})
+
+        do_HEAD = do_GET  # noqa: N815 - the name that the standard library looks for
+
+        def _send(self, code: int, document: dict[str, Any]) -> None:
+            body = json.dumps(document).encode() + b"\n"
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Probes come every few seconds; nobody wants to read that."""
+
+    try:
+        server = _Server((host, port), Probe)
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(f"health probes cannot be answered at {host}:{port}: {error}") from None
+    Thread(target=server.serve_forever, name="ferryman-health", daemon=True).start()
+    return int(server.server_address[1])
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """A probe that hangs up early is no news."""

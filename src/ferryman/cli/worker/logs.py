@@ -1,0 +1,74 @@
+"""Logs on stderr: lines for people, or one JSON document on each line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from datetime import UTC, datetime
+
+from ferryman.cli.clean import clean_line, clean_lines
+from ferryman.cli.complaints import without_secrets
+
+FIELDS = ("job_id", "task", "attempt", "worker_id")
+CLEAR_LINE = "\r\x1b[2K"
+"""Takes the status line away; it is drawn again below."""
+
+
+class TextFormatter(logging.Formatter):
+    """Time, level, message, and what is known about the job."""
+
+    def __init__(self, *, on_terminal: bool) -> None:
+        super().__init__()
+        self._before = CLEAR_LINE if on_terminal else ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and a traceback below it when there is one."""
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
+        job = "".join(f" {name}={clean_line(str(value))}" for name, value in _fields(record).items())
+        trace = _trace(self, record)
+        text = f"{moment} {record.levelname:<7} {record.getMessage()}{job}" + (f"\n{trace}" if trace else "")
+        return self._before + clean_lines(without_secrets(text))
+
+
+class JsonFormatter(logging.Formatter):
+    """One document: time, level, logger, message, the fields of the job, and a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The document on one line."""
+        document = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": without_secrets(record.getMessage()),
+            **_fields(record),
+        }
+        trace = _trace(self, record)
+        if trace:
+            document["traceback"] = without_secrets(trace)
+        return json.dumps(document, default=str)
+
+
+def set_up_logs(form: str, level: str) -> None:
+    """Send all logs of this process to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(on_terminal=is_terminal()))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    if level != "debug":
+        logging.getLogger("psycopg").setLevel(logging.WARNING)  # what matters of it, the worker says itself
+
+
+def is_terminal() -> bool:
+    """Whether people look at stderr."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    return {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    if record.exc_info and not record.exc_text:
+        record.exc_text = formatter.formatException(record.exc_info)
+    return "\n".join(part for part in (record.exc_text, record.stack_info) if part)

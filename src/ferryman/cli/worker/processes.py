@@ -1,0 +1,82 @@
+"""A worker process, as its supervisor sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ferryman.cli.worker.vitals import Vitals
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+
+    from ferryman.cli.worker.plan import Plan
+
+# The path comes first, so that Ferryman is found wherever the supervisor found it.
+_PROGRAM = (
+    "import sys; sys.path[:] = sys.argv[3:]; "
+    "from ferryman.cli.worker.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"
+)
+
+
+class SupervisedProcess:
+    """A fresh interpreter that runs one worker, and dies with its supervisor."""
+
+    def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket) -> None:
+        self._process = process
+        self._channel = channel
+        self.pid = process.pid
+        self.was_ready = False
+        self.is_dismissed = False
+        self.started_at = time.monotonic()
+
+    @classmethod
+    async def start(cls, plan: Plan) -> SupervisedProcess:
+        """Start it; the plan travels over a channel, because others can read a command line."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        arguments = ("-c", _PROGRAM, str(theirs.fileno()), str(os.getpid()), *sys.path)
+        with theirs:
+            # Linux ends a child with the thread that started it: this must be the thread of the event loop.
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *arguments, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
+            )
+        with suppress(OSError):  # it died at once; its exit code tells the rest
+            await asyncio.get_running_loop().sock_sendall(ours, msgspec.json.encode(plan) + b"\n")
+        return cls(process, ours)
+
+    @property
+    def lived_seconds(self) -> float:
+        """How long ago it was started."""
+        return time.monotonic() - self.started_at
+
+    async def watch(self, vitals: Vitals, on_pulse: Callable[[], None]) -> int:
+        """Keep `vitals` up to date until the process has ended; its exit code, negative for a signal."""
+        loop = asyncio.get_running_loop()
+        left = b""
+        with self._channel, suppress(OSError):
+            while received := await loop.sock_recv(self._channel, 65536):
+                *lines, left = (left + received).split(b"\n")
+                for line in lines:
+                    self._hear(line, vitals)
+                on_pulse()
+        return await self._process.wait()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens if the process has ended."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    def _hear(self, line: bytes, vitals: Vitals) -> None:
+        heard = msgspec.json.decode(line, type=Vitals)
+        vitals.state, vitals.counts, vitals.seen_at = heard.state, heard.counts, time.monotonic()
+        self.was_ready = self.was_ready or heard.state == "ready"

@@ -1,0 +1,160 @@
+"""Keeps worker processes running: replaces the dead, restarts all when files change, ends them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ferryman.cli.worker.processes import SupervisedProcess
+from ferryman.cli.worker.reloading import LOOK_SECONDS, Files
+from ferryman.cli.worker.working import STOP_SIGNALS, heeded_signals
+
+if TYPE_CHECKING:
+    from ferryman.cli.worker.plan import Plan
+    from ferryman.cli.worker.vitals import Vitals
+    from ferryman.cli.worker.watching import Watch
+
+logger = logging.getLogger("ferryman.cli")
+
+QUICK_DEATH_SECONDS = 10.0
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 20.0
+SECONDS_TO_END = 60.0
+"""How much longer than the grace period a process may take to end before it is killed."""
+
+
+def pause_after(quick_deaths: int) -> float:
+    """The seconds to wait before a process is replaced that died soon after its start, again and again."""
+    if quick_deaths == 0:
+        return 0.0
+    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(quick_deaths - 1, 10))
+
+
+class Supervisor:
+    """As many worker processes as there are vitals to keep.
+
+    The first one starts alone: what is wrong with the application or the database is then told once.
+    """
+
+    def __init__(self, plan: Plan, watch: Watch, *, reload: bool) -> None:
+        self._plan = plan
+        self._watch = watch
+        self._reload = reload
+        self._processes: set[SupervisedProcess] = set()
+        self._exit_codes: list[int] = []
+
+    def run(self) -> int:
+        """Supervise until told to stop, or until it is clear that no process can start; the exit code."""
+        return asyncio.run(self._supervise())
+
+    async def _supervise(self) -> int:
+        self._stopping, self._started, self._changed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        for number in heeded_signals():
+            asyncio.get_running_loop().add_signal_handler(number, self._forward, number)
+        watching = asyncio.create_task(self._watch_files(), name="reload") if self._reload else None
+        first, *others = self._watch.everyone
+        async with asyncio.TaskGroup() as slots:
+            slots.create_task(self._keep(first))
+            await _first_of(self._started, self._stopping)
+            for vitals in others:
+                slots.create_task(self._keep(vitals))
+        if watching is not None:
+            watching.cancel()
+        return 0 if all(_is_clean(code) for code in self._exit_codes) else 1
+
+    async def _keep(self, vitals: Vitals) -> None:
+        """Keep one process running."""
+        quick_deaths = 0
+        while not self._stopping.is_set():
+            vitals.state = "starting"
+            changed = self._changed
+            process = await SupervisedProcess.start(self._plan)
+            self._processes.add(process)
+            if self._stopping.is_set():  # it began while we were starting this one
+                process.send(signal.SIGTERM)
+            code = await process.watch(vitals, self._pulse)
+            self._processes.discard(process)
+            if self._stopping.is_set():
+                vitals.state = "stopping"
+                self._exit_codes.append(code)
+                return
+            if process.is_dismissed:
+                continue
+            if not process.was_ready and code > 0 and (self._reload or not self._started.is_set()):
+                await self._after_failed_start(code, changed)
+                continue
+            quick_deaths = quick_deaths + 1 if process.lived_seconds < QUICK_DEATH_SECONDS else 0
+            await self._pause(process, code, pause_after(quick_deaths))
+
+    async def _after_failed_start(self, code: int, changed: asyncio.Event) -> None:
+        """What is wrong, the process has said. A change may mend it; without --reload there will be none."""
+        if self._reload:
+            logger.info("waiting for a Python file to change")
+            await _first_of(changed, self._stopping)
+        else:
+            self._exit_codes.append(code)
+            self._stopping.set()
+
+    async def _pause(self, process: SupervisedProcess, code: int, seconds: float) -> None:
+        when = f"in {seconds:g} s" if seconds else "now"
+        logger.error("worker process %d %s; another one starts %s", process.pid, _told(code), when)
+        if seconds:
+            await _first_of(self._stopping, timeout=seconds)
+
+    def _pulse(self) -> None:
+        if any(vitals.state == "ready" for vitals in self._watch.everyone):
+            self._started.set()
+        self._watch.look()
+
+    def _forward(self, number: signal.Signals) -> None:
+        if not self._stopping.is_set():
+            self._stopping.set()
+            patience = (self._plan.grace_seconds or 0.0) + SECONDS_TO_END
+            asyncio.get_running_loop().call_later(patience, self._send, signal.SIGKILL)
+        self._send(number)
+
+    def _send(self, number: signal.Signals) -> None:
+        for process in self._processes:
+            process.send(number)
+
+    async def _watch_files(self) -> None:
+        files = Files(Path.cwd())
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            changed = await asyncio.to_thread(files.changed)
+            if changed is not None and not self._stopping.is_set():
+                logger.info("%s changed; restarting", changed.relative_to(Path.cwd()))
+                self._restart_all()
+
+    def _restart_all(self) -> None:
+        before, self._changed = self._changed, asyncio.Event()
+        before.set()
+        for process in self._processes:
+            process.is_dismissed = True
+        self._send(signal.SIGTERM)
+
+
+async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> None:  # noqa: ASYNC109 - of asyncio.wait
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def _is_clean(code: int) -> bool:
+    # A process that a signal of ours met before it could listen had nothing to lose.
+    return code == 0 or -code in STOP_SIGNALS
+
+
+def _told(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

@@ -1,0 +1,43 @@
+"""What looks at the vitals of the workers: probes, systemd, and people at a terminal."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ferryman.cli.worker.systemd import notify
+from ferryman.cli.worker.vitals import readiness
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferryman.cli.worker.status_line import StatusLine
+    from ferryman.cli.worker.vitals import Vitals
+
+logger = logging.getLogger("ferryman.cli")
+
+
+class Watch:
+    """Looks whenever something changed, and twice a second."""
+
+    def __init__(self, everyone: Sequence[Vitals], status_line: StatusLine | None) -> None:
+        self.everyone = everyone
+        self._status_line = status_line
+        self._told_ready = self._told_stopping = False
+
+    def look(self) -> None:
+        """Tell systemd what is new, and draw the status line."""
+        answer = readiness(self.everyone)
+        if answer.is_good and not self._told_ready:
+            self._told_ready = True
+            notify("READY=1")
+        if answer.status == "stopping" and not self._told_stopping:
+            self._told_stopping = True
+            notify("STOPPING=1")
+        if self._status_line is not None:
+            self._status_line.draw(self.everyone)
+
+    def end(self) -> None:
+        """Leave the terminal clean."""
+        if self._status_line is not None:
+            self._status_line.clear()

@@ -1,0 +1,141 @@
+"""Runs one worker in this process, from the first import to the last log line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+from ferryman import Worker
+from ferryman.cli.complaints import Complaint, complain
+from ferryman.cli.manner import Manner
+from ferryman.cli.worker.finding import find_app
+from ferryman.cli.worker.vitals import PULSE_SECONDS, Vitals
+from ferryman.hooks import HookRegistry, WorkerStart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferryman import App
+    from ferryman.cli.worker.plan import Plan
+    from ferryman.cli.worker.vitals import State
+
+logger = logging.getLogger("ferryman.cli")
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
+"""Without SIGPIPE: any handler that writes to a socket whose other side is gone raises it."""
+
+SECONDS_FOR_IDLE_THREADS = 0.2
+
+
+class WorkerProcess:
+    """One worker, and word of how it does.
+
+    pulse: called on the event loop, twice a second and at each change of state
+    """
+
+    def __init__(self, plan: Plan, vitals: Vitals, pulse: Callable[[], None]) -> None:
+        self._plan = plan
+        self._vitals = vitals
+        self._pulse = pulse
+
+    def run(self) -> int:
+        """Run jobs until told to stop, or until none is due; the exit code."""
+        for number in heeded_signals():
+            signal.signal(number, lambda *_: leave(0))  # nothing runs yet that could be lost
+        app = _app_of(self._plan)
+        with asyncio.Runner() as runner:
+            try:
+                runner.run(self._work(app))
+            except Exception as error:
+                if not _something_goes_on(runner.get_loop()):
+                    raise
+                complain(Complaint.of(error), Manner(debug=self._plan.debug))
+                leave(1)
+            if _something_goes_on(runner.get_loop()):
+                # Its job was given back. Waiting for it, as Python does at exit, would take as long as it likes.
+                logger.warning("a handler goes on although it was cancelled; the process ends all the same")
+                leave(0)
+        return 0
+
+    async def _work(self, app: App) -> None:
+        hooks = HookRegistry()
+        hooks.on(WorkerStart, lambda _: self._become("ready"))
+        if self._plan.counts:
+            self._vitals.counts.watch(hooks)
+        worker = Worker(app, self._plan.options(hooks))
+        threads = ThreadPoolExecutor(thread_name_prefix="asyncio")
+        asyncio.get_running_loop().set_default_executor(threads)
+        for number in heeded_signals():
+            asyncio.get_running_loop().add_signal_handler(number, self._stop, worker, number)
+        ticking = asyncio.create_task(self._tick(), name="pulse")
+        try:
+            await (worker.run_once() if self._plan.once else worker.run())
+        finally:
+            ticking.cancel()
+            await asyncio.wait([ticking])
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _stop(self, worker: Worker, number: signal.Signals) -> None:
+        if self._vitals.state != "stopping":
+            logger.info("%s received; finishing running jobs", number.name)
+        self._become("stopping")
+        worker.request_shutdown()
+
+    def _become(self, state: State) -> None:
+        if self._vitals.state != "stopping":
+            self._vitals.state = state
+        self._beat()
+
+    def _beat(self) -> None:
+        self._vitals.seen_at = time.monotonic()
+        self._pulse()
+
+    async def _tick(self) -> None:
+        while True:
+            self._beat()
+            await asyncio.sleep(PULSE_SECONDS)
+
+
+def heeded_signals() -> list[signal.Signals]:
+    """The signals that stop us, but for those that whoever started us wants ignored, as nohup does."""
+    return [number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+
+
+def leave(code: int) -> NoReturn:
+    """End this process now, whatever threads still run in it."""
+    with suppress(Exception):
+        logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)
+
+
+def _app_of(plan: Plan) -> App:
+    # Child processes of tasks, and clients that handlers make, look there.
+    variables = {"DATABASE_URL": plan.database_url, "FERRYMAN_SCHEMA": plan.schema}
+    os.environ.update({name: value for name, value in variables.items() if value is not None})
+    app = find_app(plan.target)
+    if plan.database_url is not None:
+        app.settings = replace(app.settings, database_url=plan.database_url)
+    if plan.schema is not None:
+        app.settings = replace(app.settings, schema=plan.schema)
+    return app
+
+
+def _something_goes_on(loop: asyncio.AbstractEventLoop) -> bool:
+    # Idle threads of a pool that was shut down are about to end, and get the time for it.
+    until = time.monotonic() + SECONDS_FOR_IDLE_THREADS
+    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
+    for thread in others:
+        thread.join(max(0.0, until - time.monotonic()))
+    return any(thread.is_alive() for thread in others) or bool(asyncio.all_tasks(loop))

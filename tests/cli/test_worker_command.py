@@ -1,0 +1,199 @@
+"""`ferryman worker` in one process: it runs jobs, ends in order, and says how it does."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli.workers import STARTED, Started, probe, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ferryman import SyncClient
+
+TASKS = """
+import asyncio
+import time
+from pathlib import Path
+
+from ferryman import App, WorkerContext
+
+app = App()
+
+
+@app.task
+async def greet(ctx: WorkerContext, name: str) -> None:
+    ctx.logger.info("hello, %s", name)
+
+
+@app.task
+async def sleep_until_told(ctx: WorkerContext) -> None:
+    ctx.logger.info("good night")
+    while not Path("wake up").exists():
+        await asyncio.sleep(0.01)
+    ctx.logger.info("good morning")
+
+
+@app.task
+def never_end(ctx: WorkerContext) -> None:
+    ctx.logger.info("here to stay")
+    time.sleep(3600)
+
+
+@app.task
+async def fail(ctx: WorkerContext) -> None:
+    raise ValueError("no good")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tasks.py").write_text(TASKS)
+    return tmp_path
+
+
+@pytest.fixture
+def worker(folder: Path, database: str) -> Iterator[Callable[..., Started]]:
+    """Start `ferryman worker tasks` on the test's database."""
+    started: list[Started] = []
+
+    def start(*options: object, **environment: str) -> Started:
+        started.append(Started(("worker", "tasks", *options), folder, {"DATABASE_URL": database, **environment}))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.clear_away()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_running_jobs_finish(
+    worker: Callable[..., Started], folder: Path, sync_client: SyncClient, number: signal.Signals
+) -> None:
+    started = worker("--grace", "60")
+    started.wait_for(STARTED)
+    sync_client.add_raw_job("sleep_until_told")
+    started.wait_for("good night")
+
+    started.send(number)
+    started.wait_for(f"{number.name} received")
+    (folder / "wake up").touch()
+    assert started.wait() == 0
+    assert "good morning" in started.text
+    assert sync_client.counts().total == 0
+    assert "goes on" not in started.text
+
+
+def test_a_job_that_outlasts_the_grace_period_goes_back_and_does_not_keep_the_process(
+    worker: Callable[..., Started], sync_client: SyncClient
+) -> None:
+    job = sync_client.add_raw_job("never_end")
+    started = worker("--grace", "0.1")
+    started.wait_for("here to stay")
+
+    assert started.stop() == 0
+    assert "a handler goes on" in started.text
+    returned = sync_client.get_job(job.id)
+    assert (returned.locked_by, returned.attempts) == (None, 0)
+
+
+def test_once_runs_what_is_due_and_ends(worker: Callable[..., Started], sync_client: SyncClient) -> None:
+    for name in ("Ann", "Bob"):
+        sync_client.add_raw_job("greet", {"name": name})
+
+    started = worker("--once", "--concurrency", "1")
+
+    assert started.wait() == 0
+    assert re.findall("hello, (Ann|Bob)", started.text) == ["Ann", "Bob"]
+    assert sync_client.counts().total == 0
+
+
+def test_json_logs_are_a_document_on_each_line(worker: Callable[..., Started], sync_client: SyncClient) -> None:
+    job = sync_client.add_raw_job("greet", {"name": "Ann"})
+    sync_client.add_raw_job("fail")
+    started = worker("--once", FERRYMAN_LOG_FORMAT="json", FERRYMAN_CONCURRENCY="1")
+    started.wait()
+
+    documents = [json.loads(line) for line in started.lines]
+    hello = next(each for each in documents if each["message"] == "hello, Ann")
+    assert (job.id, "greet", 1, "info") == tuple(hello[name] for name in ("job_id", "task", "attempt", "level"))
+    assert hello["worker_id"].startswith("ferryman-")
+    assert any("no good" in each["message"] and each["level"] == "warning" for each in documents)
+
+
+def test_probes_are_answered_until_the_end(
+    worker: Callable[..., Started], folder: Path, sync_client: SyncClient
+) -> None:
+    sync_client.add_raw_job("sleep_until_told")
+    started = worker("--health-port", "0", "--grace", "60")
+    line = started.wait_for("health probes are answered at")[0]
+    livez = re.findall(r"http://\S+", line)[0]
+    readyz = livez.replace("livez", "readyz")
+    started.wait_for("good night")
+
+    assert probe(readyz) == (200, "ready")
+    assert probe(livez) == (200, "alive")
+    assert probe(livez.replace("livez", "metrics"))[0] == 404
+    started.send(signal.SIGTERM)
+    started.wait_for("SIGTERM received")
+    until(lambda: probe(readyz)[0] == 503, "not ready any more")
+    assert probe(readyz) == (503, "stopping")
+    assert probe(livez) == (200, "alive")
+    (folder / "wake up").touch()
+    assert started.wait() == 0
+
+
+def test_a_port_that_is_taken_is_told_at_once(worker: Callable[..., Started]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        started = worker("--health-port", taken.getsockname()[1])
+
+        assert started.wait() == 1
+    assert "Error: health probes cannot be answered at 127.0.0.1:" in started.text
+
+
+def test_systemd_hears_of_the_start_and_of_the_end(worker: Callable[..., Started], tmp_path: Path) -> None:
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(address)
+        systemd.settimeout(20)
+        started = worker(NOTIFY_SOCKET=address)
+
+        assert systemd.recv(100) == b"READY=1"
+        started.send(signal.SIGTERM)
+        assert systemd.recv(100) == b"STOPPING=1"
+    assert started.wait() == 0
+
+
+def test_the_command_line_decides_which_database_and_schema(
+    folder: Path, database: str, sync_client: SyncClient
+) -> None:
+    (folder / "tasks.py").write_text(TASKS.replace("App()", 'App("postgresql://nobody@127.0.0.1:1/x", schema="other")'))
+    sync_client.add_raw_job("greet", {"name": "Ann"})
+    options = ("--once", "--database-url", database, "--schema", "graphile_worker")
+
+    started = Started(("worker", "tasks", *options), folder, {})
+
+    assert started.wait() == 0
+    assert "hello, Ann" in started.text
+
+
+def test_without_a_database_the_worker_says_so_and_ends(folder: Path) -> None:
+    started = Started(("worker", "tasks"), folder, {})
+
+    assert started.wait() == 1
+    assert "Error: no database is configured." in started.text
+    assert "Traceback" not in started.text
+
+
+def test_once_goes_with_one_process_only(worker: Callable[..., Started]) -> None:
+    started = worker("--once", "--processes", "2")
+
+    assert started.wait() == 2
+    assert "--once runs in one process" in started.text
