@@ -1,0 +1,146 @@
+"""A claim that was lost settles nothing: not the job, not its queue, not by accident."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.waiting import until
+from tests.worker.life import jobs, only_job, queues, running, worker_of
+
+from ferryman import Fail, JobSpec, Snooze, WorkerContext
+from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobPermanentlyFail, SettleOutcome, SettleRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    from ferryman import App, Client
+
+
+class Hold:
+    """A job, `hold`, that runs until it is told how to end, and the events about it."""
+
+    def __init__(self, app: App) -> None:
+        self.has_begun = asyncio.Event()
+        self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.hooks = HookRegistry()
+        self.events: list[Any] = []
+        for event in (JobComplete, JobFail, JobPermanentlyFail, SettleRefused):
+            self.hooks.on(event, self.events.append)
+
+        @app.task
+        async def hold(ctx: WorkerContext) -> None:
+            self.has_begun.set()
+            await self.end
+
+
+@pytest.fixture
+async def held(app: App) -> Hold:
+    return Hold(app)
+
+
+ENDINGS = [
+    pytest.param(lambda end: end.set_result(None), SettleOutcome.COMPLETE, id="done"),
+    pytest.param(lambda end: end.set_exception(ValueError("x")), SettleOutcome.FAIL, id="failed"),
+    pytest.param(lambda end: end.set_exception(Fail("x")), SettleOutcome.FAIL, id="failed for good"),
+    pytest.param(lambda end: end.set_exception(Snooze(timedelta())), SettleOutcome.RETURN, id="snoozed"),
+]
+
+
+def taken_by(connection: psycopg.Connection, owner: str) -> None:
+    """What a sweep and a new claim leave behind."""
+    for table in ("jobs", "job_queues"):
+        connection.execute(
+            f"update graphile_worker._private_{table} set locked_by = %s, locked_at = clock_timestamp()", [owner]
+        )
+
+
+@pytest.mark.parametrize("is_same_worker", [False, True], ids=["another worker", "the same worker"])
+@pytest.mark.parametrize(("end", "meant"), ENDINGS)
+async def test_a_lost_claim_settles_nothing(
+    *,
+    app: App,
+    client: Client,
+    connection: psycopg.Connection,
+    held: Hold,
+    caplog: pytest.LogCaptureFixture,
+    end: Callable[[asyncio.Future[None]], None],
+    meant: SettleOutcome,
+    is_same_worker: bool,
+) -> None:
+    worker = worker_of(app, hooks=held.hooks)
+    added = await client.add_raw_job("hold", spec=JobSpec(queue_name="letters"))
+
+    async with running(worker):
+        await asyncio.wait_for(held.has_begun.wait(), 10)
+        taken_by(connection, worker.worker_id if is_same_worker else "another")
+        before = [*jobs(connection), *queues(connection)]
+        end(held.end)
+        await until(lambda: held.events != [], "something is told")
+
+    [refused] = held.events
+    assert (refused.job_id, refused.worker_id, refused.outcome) == (added.id, worker.worker_id, meant)
+    assert [row[:-1] for row in before] == [row[:-1] for row in [*jobs(connection), *queues(connection)]]
+    assert f"job {added.id} was taken away from this worker" in caplog.text
+
+
+async def test_an_unlocked_job_is_not_completed_either(
+    app: App, client: Client, connection: psycopg.Connection, held: Hold
+) -> None:
+    worker = worker_of(app, hooks=held.hooks, concurrency=1)
+    await client.add_raw_job("hold", spec=JobSpec(queue_name="letters"))
+
+    async with running(worker):
+        await asyncio.wait_for(held.has_begun.wait(), 10)
+        await client.force_unlock_workers([worker.worker_id])
+        worker.request_shutdown()
+        held.end.set_result(None)
+
+    job = only_job(connection)
+    assert (job.attempts, job.locked_at) == (1, None)
+    assert [type(event) for event in held.events] == [SettleRefused]
+
+
+@pytest.mark.parametrize("error", [None, ValueError("x")], ids=["done", "failed"])
+async def test_a_job_that_was_deleted_under_us_still_frees_its_queue(
+    app: App, client: Client, connection: psycopg.Connection, held: Hold, error: Exception | None
+) -> None:
+    await client.add_raw_job("hold", spec=JobSpec(queue_name="letters"))
+
+    async with running(worker_of(app, hooks=held.hooks)):
+        await asyncio.wait_for(held.has_begun.wait(), 10)
+        connection.execute("delete from graphile_worker._private_jobs")
+        assert queues(connection)[0].locked_at is not None
+        if error is None:
+            held.end.set_result(None)
+        else:
+            held.end.set_exception(error)
+        await until(lambda: held.events != [], "something is told")
+
+    assert [type(event) for event in held.events] == [SettleRefused]
+    assert [(queue.locked_by, queue.locked_at) for queue in queues(connection)] == [(None, None)]
+
+
+async def test_a_lost_claim_does_not_hurt_the_others_in_its_batch(
+    app: App, client: Client, connection: psycopg.Connection, held: Hold
+) -> None:
+    lost = await client.add_raw_job("hold")
+
+    async with running(worker_of(app, hooks=held.hooks)):
+        await asyncio.wait_for(held.has_begun.wait(), 10)
+        taken_by(connection, "another")
+        held.has_begun.clear()
+        kept = await client.add_raw_job("hold")
+        await asyncio.wait_for(held.has_begun.wait(), 10)
+        held.end.set_result(None)
+        await until(lambda: len(held.events) == 2, "both are told")
+
+    assert {getattr(event, "job_id", None) or event.job.id: type(event) for event in held.events} == {
+        lost.id: SettleRefused,
+        kept.id: JobComplete,
+    }
+    assert only_job(connection).locked_by == "another"
