@@ -1,0 +1,130 @@
+"""A worker outlives its connections, says so once at the start and once at the end, and asks little when idle."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from tests.waiting import until
+from tests.worker.life import jobs, running, worker_of
+
+from ferryman import App, WorkerOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferryman import Client
+    from ferryman.embedded import EmbeddedPostgres
+
+
+@pytest.fixture
+def app(database: str) -> App:
+    """An application whose connections can be told from those of others."""
+    return App(make_conninfo(database, application_name="the worker"))
+
+
+@pytest.fixture
+def ran(app: App) -> list[int]:
+    numbers: list[int] = []
+
+    @app.task
+    async def note(number: int) -> None:
+        numbers.append(number)
+
+    return numbers
+
+
+def backends(connection: psycopg.Connection, that: str = "true") -> Sequence[int]:
+    """The worker's connections."""
+    rows = connection.execute(f"select pid from pg_stat_activity where application_name = 'the worker' and {that}")
+    return [pid for (pid,) in rows]
+
+
+def cut(connection: psycopg.Connection, pids: Sequence[int]) -> None:
+    connection.execute("select pg_terminate_backend(pid, 5000) from unnest(%s::int[]) as pid", [list(pids)])
+
+
+async def test_a_worker_goes_on_when_each_of_its_connections_is_cut_in_turn(
+    app: App, client: Client, connection: psycopg.Connection, ran: list[int]
+) -> None:
+    async with running(worker_of(app)) as life:
+        for number in range(4):
+            await client.add_raw_job("note", {"number": number})
+            await until(lambda number=number: number in ran, "the job runs")
+            await until(lambda: jobs(connection) == [], "it is settled")
+            mine = backends(connection)
+            cut(connection, [mine[number % len(mine)]])
+        await client.add_raw_job("note", {"number": 99})
+        await until(lambda: 99 in ran, "a job runs after all that")
+        assert not life.done()
+
+    assert sorted(ran) == [0, 1, 2, 3, 99]
+
+
+async def test_trouble_is_logged_once_when_it_begins_and_once_when_it_ends(
+    app: App, client: Client, connection: psycopg.Connection, ran: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ferryman.worker")
+    connection.execute("alter table graphile_worker._private_jobs rename column run_at to hidden")
+    poll = timedelta(milliseconds=20)
+    async with running(worker_of(app, use_notification_delivery=False, poll_interval=poll)):
+        await until(lambda: "claiming jobs failed" in caplog.text, "a claim failed")
+        connection.execute("alter table graphile_worker._private_jobs rename column hidden to run_at")
+        await until(lambda: "claiming jobs works again" in caplog.text, "claims work again")
+        await client.add_raw_job("note", {"number": 1})
+        await until(lambda: ran == [1], "the job runs")
+
+    assert len([record for record in caplog.records if "claiming jobs" in record.message]) == 2
+
+
+async def test_a_listener_that_is_cut_hears_what_came_meanwhile(
+    app: App, client: Client, connection: psycopg.Connection, ran: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ferryman.worker")
+
+    def listening() -> Sequence[int]:
+        return backends(connection, "query ilike 'listen%'")
+
+    async with running(worker_of(app)):
+        await until(lambda: listening() != [], "the worker listens")
+        cut(connection, listening())
+        await client.add_raw_job("note", {"number": 1})
+        await until(lambda: ran == [1], "the job that nobody heard of runs")
+        await until(lambda: "listening for new jobs works again" in caplog.text, "the listener is back")
+
+    assert len([record for record in caplog.records if "listening for new jobs" in record.message]) == 2
+
+
+async def test_an_idle_worker_holds_few_connections(
+    app: App, client: Client, connection: psycopg.Connection, ran: list[int]
+) -> None:
+    async with running(worker_of(app)):
+        await client.add_raw_job("note", {"number": 1})
+        await until(lambda: ran == [1] and jobs(connection) == [], "the worker is idle")
+        assert len(backends(connection)) <= 3
+
+
+async def test_an_idle_worker_asks_at_most_once_a_second(server: EmbeddedPostgres, app: App, ran: list[int]) -> None:
+    async def transactions_in_a_life_of(seconds: float) -> int:
+        before = transactions()
+        async with running(worker_of(app, poll_interval=WorkerOptions().poll_interval)):
+            await asyncio.sleep(seconds)
+        # Connections report what they did for certain only when they end.
+        await until(lambda: backends(observer) == [], "the worker's connections are gone")
+        return transactions() - before
+
+    def transactions() -> int:
+        name = conninfo_to_dict(app.settings.database_url)["dbname"]
+        statement = "select xact_commit + xact_rollback from pg_stat_database where datname = %s"
+        [(count,)] = observer.execute(statement, [name])
+        return count
+
+    # From outside, so that looking does not count.
+    with psycopg.connect(server.dsn, autocommit=True) as observer:
+        short, long = await transactions_in_a_life_of(0.5), await transactions_in_a_life_of(4.5)
+
+    assert long - short <= 4

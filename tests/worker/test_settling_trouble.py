@@ -1,0 +1,176 @@
+"""Outcomes are written in the end, whatever the database does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.waiting import somebody_waits_for_a_lock, until
+from tests.worker.life import MINUTES, jobs, only_job, run_all, running, worker_of
+
+from ferryman import JobSpec, RawJobSpec
+from ferryman.hooks import HookRegistry, JobComplete, SettleRefused
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from ferryman import App, Client
+
+
+def table_check(connection: psycopg.Connection, condition: str) -> None:
+    connection.execute(f"alter table graphile_worker._private_jobs add constraint picky check ({condition})")
+
+
+def trigger(connection: psycopg.Connection, event: str, body: str) -> None:
+    connection.execute(
+        f"create function refuse() returns trigger language plpgsql as $$ begin {body} end $$;"
+        f"create trigger refuse before {event} on graphile_worker._private_jobs for each row execute function refuse()"
+    )
+
+
+def settle_failures(connection: psycopg.Connection) -> None:
+    """Let the first three deletions fail, as those of an overloaded server do."""
+    connection.execute("create sequence deletions")
+    body = "if nextval('deletions') <= 3 then raise 'too busy' using errcode = '53200'; end if; return old;"
+    trigger(connection, "delete", body)
+
+
+async def test_a_write_that_fails_is_tried_again_until_it_works(
+    app: App, client: Client, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = []
+
+    @app.task
+    async def end() -> None:
+        calls.append(1)
+
+    settle_failures(connection)
+    caplog.set_level("INFO", "ferryman.worker")
+    await client.add_raw_job("end")
+    await run_all(app)
+
+    assert (calls, jobs(connection)) == ([1], [])
+    troubles = [record.message for record in caplog.records if "completing jobs" in record.message]
+    assert len(troubles) == 2
+    assert troubles[0].startswith("completing jobs failed and will be tried again until it works")
+    assert troubles[1].startswith("completing jobs works again, after 3 failures")
+
+
+async def test_a_write_whose_connection_is_cut_is_tried_again(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    go_on, has_begun = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def hold() -> None:
+        has_begun.set()
+        await go_on.wait()
+
+    await client.add_raw_job("hold")
+    async with running(worker_of(app)):
+        await asyncio.wait_for(has_begun.wait(), 10)
+        with connection.transaction():
+            connection.execute("select from graphile_worker._private_jobs for share")
+            go_on.set()
+            await until(lambda: somebody_waits_for_a_lock(connection), "the completion waits")
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and wait_event_type = 'Lock'"
+            )
+        await until(lambda: jobs(connection) == [], "the completion is written")
+
+
+async def test_one_error_that_cannot_be_stored_does_not_hold_up_the_others(
+    app: App, client: Client, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task
+    async def end(number: int) -> None:
+        raise ValueError(f"number {number}!")
+
+    table_check(connection, "last_error not like '%number 7!%'")
+    await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(20)])
+    await run_all(app, concurrency=20, fail_job_batch_delay=timedelta(milliseconds=200))
+
+    errors = {job.payload["number"]: job.last_error for job in jobs(connection)}
+    assert "could not be stored" in errors.pop(7)
+    assert all(f"number {number}!" in error for number, error in errors.items())
+    assert {(job.attempts, job.locked_at) for job in jobs(connection)} == {(1, None)}
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+
+
+@pytest.mark.parametrize("state", ["P0001", "23503"], ids=["a trigger's refusal", "a foreign key"])
+async def test_one_job_that_cannot_be_deleted_does_not_hold_up_the_others(
+    app: App, client: Client, connection: psycopg.Connection, state: str
+) -> None:
+    refused = []
+    hooks = HookRegistry()
+    hooks.on(SettleRefused, refused.append)
+    completed = []
+    hooks.on(JobComplete, completed.append)
+
+    @app.task
+    async def end(number: int) -> None:
+        pass
+
+    body = f"if (old.payload->>'number')::int = 7 then raise 'kept' using errcode = '{state}'; end if; return old;"
+    trigger(connection, "delete", body)
+    await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(20)])
+    await run_all(app, concurrency=20, complete_job_batch_delay=timedelta(milliseconds=200), hooks=hooks)
+
+    job = only_job(connection)
+    assert (job.payload, job.attempts, job.locked_at) == ({"number": 7}, 1, None)
+    assert (len(completed), refused) == (19, [])
+
+
+async def test_a_job_that_can_neither_be_deleted_nor_changed_stays_locked_alone(
+    app: App, client: Client, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task
+    async def end(number: int) -> None:
+        pass
+
+    trigger(
+        connection,
+        "update or delete",
+        "if old.locked_at is not null and (old.payload->>'number')::int = 7 then raise 'kept'; end if;"
+        "return coalesce(new, old);",
+    )
+    await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(20)])
+    await run_all(app)
+
+    assert (only_job(connection).payload, only_job(connection).locked_at is None) == ({"number": 7}, False)
+    assert "stays locked" in caplog.text
+
+
+async def test_delays_gather_outcomes_and_the_end_writes_them_at_once(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    ran = []
+
+    @app.task
+    async def end(number: int) -> None:
+        ran.append(number)
+        if number % 2:
+            raise ValueError("odd")
+
+    await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(10)])
+    worker = worker_of(app, concurrency=10, complete_job_batch_delay=MINUTES, fail_job_batch_delay=MINUTES)
+    async with running(worker):
+        await until(lambda: len(ran) == 10, "all have run")
+        assert {job.locked_by for job in jobs(connection)} == {worker.worker_id}
+        assert len(jobs(connection)) == 10
+
+    assert [(job.payload["number"] % 2, job.locked_at, job.attempts) for job in jobs(connection)] == [(1, None, 1)] * 5
+
+
+async def test_run_once_does_not_wait_for_the_delays(app: App, client: Client, connection: psycopg.Connection) -> None:
+    @app.task
+    async def end() -> None:
+        pass
+
+    await client.add_raw_job("end", spec=JobSpec(queue_name="letters"))
+    await asyncio.wait_for(run_all(app, complete_job_batch_delay=MINUTES), 10)
+
+    assert jobs(connection) == []
