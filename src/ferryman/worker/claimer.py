@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ferryman.queries import working
+from ferryman.worker import sync_points
 from ferryman.worker.claims import Claimed, claimed_from_rows, task_ids
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Claimer:
             forbidden_flags=await self._flags_to_avoid(),
         )
         claimed = claimed_from_rows(await self._connection.fetch(call))
+        if claimed.claims:
+            sync_points.reach("after_claim")
         # What we looked at was all somebody else's, or one deep queue: look further, until it is not.
         is_short = claimed.is_window_full and len(claimed.claims) < wanted
         self._stretch = self._stretch * 4 if is_short and window < LARGEST_WINDOW else 1

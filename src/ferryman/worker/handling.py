@@ -12,6 +12,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from ferryman.control import Fail, Retry, Snooze
+from ferryman.worker import sync_points
 from ferryman.worker.batches import batch_outcome
 from ferryman.worker.children import ChildFailure, ChildOrder, ChildSuccess, PoolClosedError
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, Snoozed, describe, storable_error
@@ -53,6 +54,7 @@ class Handlers:
             result = await self._call(task, context)
         except BaseException as error:  # noqa: BLE001 - nothing that a handler raises may hurt the worker
             return self._after_error(task, claim, error)
+        sync_points.reach("handler_done")
         if _was_cancelled():
             # A handler that swallows its cancellation and returns has not said that it finished.
             return Interrupted(INTERRUPTED, self._interrupted_delay)

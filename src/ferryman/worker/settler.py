@@ -18,6 +18,7 @@ import msgspec
 from ferryman.database.failures import sqlstate_of
 from ferryman.errors import FerrymanError
 from ferryman.queries import working
+from ferryman.worker import sync_points
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, Snoozed, Unstarted
 from ferryman.worker.trouble import Trouble
@@ -101,6 +102,7 @@ class Settler:
 
     async def _write(self, settlements: Sequence[Settlement], call: Call) -> None:
         written = {row[0]: row for row in await self._connection.fetch(call)}
+        sync_points.reach("settle_committed")
         for settlement in settlements:
             row = written.get(settlement.claim.job_id)
             await self._report(_as_written(settlement, row), row is not None)
