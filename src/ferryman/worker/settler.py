@@ -103,8 +103,10 @@ class Settler:
     async def _write(self, settlements: Sequence[Settlement], call: Call) -> None:
         written = {row[0]: row for row in await self._connection.fetch(call)}
         sync_points.reach("settle_committed")
+        newest = _newest_tokens(settlements) if len(written) < len(settlements) else {}
         for settlement in settlements:
-            row = written.get(settlement.claim.job_id)
+            job_id, token = settlement.claim.job_id, settlement.claim.token
+            row = written.get(job_id) if token == newest.get(job_id, token) else None
             await self._report(_as_written(settlement, row), row is not None)
 
     def _replace(self, settlement: Settlement, error: FerrymanError) -> None:
@@ -198,6 +200,15 @@ def _as_written(settlement: Settlement, row: Row | None) -> Settlement:
             return Settlement(settlement.claim, replace(outcome, is_final=True))
         case _:
             return settlement
+
+
+def _newest_tokens(settlements: Sequence[Settlement]) -> dict[int, int]:
+    """By job: a worker may have lost a job and claimed it again, and then only the last claim can have been written."""
+    newest: dict[int, int] = {}
+    for settlement in settlements:
+        claim = settlement.claim
+        newest[claim.job_id] = max(claim.token, newest.get(claim.job_id, claim.token))
+    return newest
 
 
 def _release(settlement: Settlement) -> dict[str, Any]:

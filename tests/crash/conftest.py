@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .history import History
+from .scene import Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    opened = History(tmp_path / "history.jsonl")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def scene(database: str, history: History) -> Iterator[Scene]:
+    """A fresh database on the shared server."""
+    made = Scene(database, history)
+    yield made
+    made.end()

@@ -1,0 +1,100 @@
+"""A database, workers that use it, and the history of what they do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from tests.waiting import until
+
+from ferryman import Client, JobSpec, RawJobSpec
+
+from .checker import check
+from .claims import claim_of
+from .processes import WorkerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .history import History
+
+
+class Scene:
+    """Where the crash tests happen. Everything the test itself does goes past what stands between worker and server."""
+
+    def __init__(self, dsn: str, history: History) -> None:
+        self.dsn = dsn
+        self.history = history
+        self.gate: Path = history.path.with_name("gate")
+        self._workers: list[WorkerProcess] = []
+
+    def start(self, dsn: str | None = None, **options: Any) -> WorkerProcess:
+        """Start a worker process."""
+        self._workers.append(WorkerProcess(dsn or self.dsn, self.history, **options))
+        return self._workers[-1]
+
+    def end(self) -> None:
+        for worker in self._workers:
+            worker.end()
+
+    def open_gate(self) -> None:
+        """Let jobs that wait at the gate end."""
+        self.gate.touch()
+
+    async def add(self, count: int, *, queues: Sequence[str | None] = (None,), **payload: Any) -> list[int]:
+        """Add jobs, spread over the queues."""
+        async with Client(self.dsn) as client:
+            specs = [JobSpec(queue_name=queues[number % len(queues)]) for number in range(count)]
+            jobs = await client.add_raw_jobs([RawJobSpec("work", payload, spec) for spec in specs])
+        for job in jobs:
+            self.history.note("added", job=job.id)
+        return [job.id for job in jobs]
+
+    async def free(self, worker: WorkerProcess) -> None:
+        """Take its locks away from a worker that is dead, or seems to be. Stands in for recovery."""
+        worker_id = worker.worker_id
+        await until(self._is_quiet, "statements under way end")
+        async with Client(self.dsn) as client:
+            jobs, claims = self.jobs_of(worker), self.claims_of(worker)
+            self.history.note("freed", worker=worker_id, jobs=jobs, claims=claims)
+            await client.force_unlock_workers([worker_id])
+
+    def claims_of(self, worker: WorkerProcess) -> list[str]:
+        """The claims that a worker holds in the database."""
+        rows = self._rows(
+            "select id, locked_by, locked_at from graphile_worker._private_jobs where locked_by = %s", worker.worker_id
+        )
+        return [claim_of(*row) for row in rows]
+
+    def jobs_of(self, worker: WorkerProcess) -> list[int]:
+        """The jobs that a worker holds in the database."""
+        held = "select id from graphile_worker._private_jobs where locked_by = %s order by id"
+        return [job for (job,) in self._rows(held, worker.worker_id)]
+
+    def jobs(self) -> list[int]:
+        """The jobs that are not done."""
+        return [job for (job,) in self._rows("select id from graphile_worker._private_jobs order by id")]
+
+    async def all_done(self) -> None:
+        """Wait until no job is left and the histories agree; then nothing may be locked and nothing broken."""
+        await until(lambda: not self.jobs(), "all jobs are done")
+        await until(lambda: not self.locked_queues(), "all queues are free")
+
+    def locked_queues(self) -> list[str]:
+        """The named queues that somebody holds."""
+        held = "select queue_name from graphile_worker._private_job_queues where locked_by is not null"
+        return [name for (name,) in self._rows(held)]
+
+    def check(self) -> None:
+        """Nothing was lost, and nobody did what was not his to do."""
+        check(self.history)
+
+    def _is_quiet(self) -> bool:
+        """Whether no other connection is at work: a statement of a dead process goes on to its end."""
+        others = "datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
+        return not self._rows(f"select from pg_stat_activity where {others} and state <> 'idle'")
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            return connection.execute(query, values).fetchall()
