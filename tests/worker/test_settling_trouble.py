@@ -59,7 +59,7 @@ async def test_a_write_that_fails_is_tried_again_until_it_works(
 
 
 async def test_a_write_whose_connection_is_cut_is_tried_again(
-    app: App, client: Client, connection: psycopg.Connection
+    app: App, client: Client, connection: psycopg.Connection, observer: psycopg.Connection
 ) -> None:
     go_on, has_begun = asyncio.Event(), asyncio.Event()
 
@@ -74,8 +74,8 @@ async def test_a_write_whose_connection_is_cut_is_tried_again(
         with connection.transaction():
             connection.execute("select from graphile_worker._private_jobs for share")
             go_on.set()
-            await until(lambda: somebody_waits_for_a_lock(connection), "the completion waits")
-            connection.execute(
+            await until(lambda: somebody_waits_for_a_lock(observer), "the completion waits")
+            observer.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and wait_event_type = 'Lock'"
             )

@@ -1,0 +1,280 @@
+"""How a worker ends: running jobs get their time, then go back as if they had not been tried."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.waiting import somebody_waits_for_a_lock, until
+from tests.worker.life import MINUTES, jobs, only_job, queues, running, worker_of
+
+from ferryman import JobSpec, WorkerContext
+from ferryman.hooks import HookRegistry, JobFail, JobInterrupted
+from ferryman.worker import worker as module
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import psycopg
+
+    from ferryman import App, Client
+
+INTERRUPTED = "Job recovered after worker interruption"
+
+
+def define(app: App, body: Callable[[], Awaitable[Any]]) -> asyncio.Event:
+    """Define a task, `work`, that does this; the event is set when it has begun."""
+    has_begun = asyncio.Event()
+
+    @app.task
+    async def work() -> None:
+        has_begun.set()
+        await body()
+
+    return has_begun
+
+
+async def wait_for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_running_jobs_may_finish(app: App, client: Client, connection: psycopg.Connection) -> None:
+    go_on, worker = asyncio.Event(), worker_of(app)
+    has_begun = define(app, go_on.wait)
+    await client.add_raw_job("work")
+
+    async with running(worker) as life:
+        await asyncio.wait_for(has_begun.wait(), 10)
+        worker.request_shutdown()
+        await asyncio.sleep(0)
+        assert not life.done()
+        go_on.set()
+
+    assert jobs(connection) == []
+
+
+async def test_handlers_can_see_that_the_worker_is_ending(app: App, client: Client, connection) -> None:
+    seen, worker = asyncio.Queue(), worker_of(app)
+
+    @app.task
+    async def work(ctx: WorkerContext) -> None:
+        seen.put_nowait(ctx.is_shutting_down)
+        await ctx.shutting_down.wait()
+        seen.put_nowait(ctx.is_shutting_down)
+
+    await client.add_raw_job("work")
+    async with running(worker):
+        assert await asyncio.wait_for(seen.get(), 10) is False
+        worker.request_shutdown()
+        assert await asyncio.wait_for(seen.get(), 10) is True
+
+    assert jobs(connection) == []
+
+
+async def test_a_job_over_the_grace_period_goes_back_as_if_untried(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    told, hooks = [], HookRegistry()
+    for event in (JobInterrupted, JobFail):
+        hooks.on(event, told.append)
+    has_begun = define(app, wait_for_ever)
+    await client.add_raw_job("work", spec=JobSpec(queue_name="letters"))
+
+    async with running(worker_of(app, hooks=hooks, shutdown={"grace_period": timedelta(milliseconds=50)})):
+        await asyncio.wait_for(has_begun.wait(), 10)
+
+    job = only_job(connection)
+    assert (job.attempts, job.locked_at, job.last_error) == (0, None, INTERRUPTED)
+    assert 25 < job.due_in <= 30
+    assert queues(connection)[0].locked_at is None
+    assert [type(event) for event in told] == [JobInterrupted]
+
+
+async def test_the_delay_of_interrupted_jobs_can_be_chosen(app: App, client: Client, connection) -> None:
+    has_begun = define(app, wait_for_ever)
+    await client.add_raw_job("work")
+    shutdown = {"grace_period": timedelta(), "interrupted_job_retry_delay": timedelta(seconds=500)}
+
+    async with running(worker_of(app, shutdown=shutdown)):
+        await asyncio.wait_for(has_begun.wait(), 10)
+
+    assert only_job(connection).due_in == pytest.approx(500, abs=5)
+
+
+async def test_asked_again_clearly_later_jobs_are_interrupted_at_once(
+    app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ferryman.worker.stopping.SECONDS_THAT_A_STORM_LASTS", 0.0)
+    has_begun, worker = define(app, wait_for_ever), worker_of(app, shutdown={"grace_period": MINUTES})
+    await client.add_raw_job("work")
+
+    async with running(worker) as life:
+        await asyncio.wait_for(has_begun.wait(), 10)
+        worker.request_shutdown()
+        worker.request_shutdown()
+        await asyncio.wait_for(life, 10)
+
+    job = only_job(connection)
+    assert (job.attempts, job.locked_at, job.last_error) == (0, None, INTERRUPTED)
+
+
+async def test_asked_again_at_once_jobs_keep_their_time(app: App, client: Client, connection) -> None:
+    go_on, worker = asyncio.Event(), worker_of(app)
+    has_begun = define(app, go_on.wait)
+    await client.add_raw_job("work")
+
+    async with running(worker):
+        await asyncio.wait_for(has_begun.wait(), 10)
+        for _ in range(50):
+            worker.request_shutdown()
+        await asyncio.sleep(0.05)
+        go_on.set()
+
+    assert jobs(connection) == []
+
+
+async def swallow() -> None:
+    try:
+        await wait_for_ever()
+    except asyncio.CancelledError:
+        return
+
+
+async def wrap() -> None:
+    try:
+        await wait_for_ever()
+    except asyncio.CancelledError as error:
+        raise ValueError("something else") from error
+
+
+@pytest.mark.parametrize("body", [swallow, wrap])
+async def test_whatever_a_handler_makes_of_its_cancellation_it_was_interrupted(
+    app: App, client: Client, connection: psycopg.Connection, body: Callable[[], Awaitable[None]]
+) -> None:
+    has_begun = define(app, body)
+    await client.add_raw_job("work")
+
+    async with running(worker_of(app, shutdown={"grace_period": timedelta()})):
+        await asyncio.wait_for(has_begun.wait(), 10)
+
+    job = only_job(connection)
+    assert (job.attempts, job.locked_at, job.last_error) == (0, None, INTERRUPTED)
+
+
+async def test_a_handler_that_never_ends_does_not_keep_the_worker(
+    *,
+    app: App,
+    client: Client,
+    connection: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(module, "SECONDS_AFTER_CANCELLING", 0.1)
+    end = asyncio.Event()
+
+    async def ignore() -> None:
+        while not end.is_set():
+            try:
+                await end.wait()
+            except asyncio.CancelledError:
+                continue
+
+    has_begun = define(app, ignore)
+    await client.add_raw_job("work")
+
+    async with running(worker_of(app, shutdown={"grace_period": timedelta()})):
+        await asyncio.wait_for(has_begun.wait(), 10)
+
+    job = only_job(connection)
+    assert (job.attempts, job.locked_at, job.last_error) == (0, None, INTERRUPTED)
+    assert "goes on although it was cancelled" in caplog.text
+    end.set()
+
+
+async def test_a_thread_that_goes_on_does_not_keep_the_worker(app: App, client: Client, connection) -> None:
+    has_begun, end = threading.Event(), threading.Event()
+
+    @app.task
+    def work() -> None:
+        has_begun.set()
+        end.wait(30)
+
+    await client.add_raw_job("work")
+    async with running(worker_of(app, shutdown={"grace_period": timedelta()})) as life:
+        await until(has_begun.is_set, "the job runs")
+    end.set()
+
+    assert life.done()
+    assert (only_job(connection).attempts, only_job(connection).locked_at) == (0, None)
+
+
+async def test_no_job_is_claimed_after_the_end_has_begun(app: App, client: Client, connection) -> None:
+    go_on, worker = asyncio.Event(), worker_of(app, concurrency=1)
+    has_begun = define(app, go_on.wait)
+    await client.add_raw_job("work", spec=JobSpec(queue_name="letters"))
+
+    async with running(worker):
+        await asyncio.wait_for(has_begun.wait(), 10)
+        for _ in range(3):
+            await client.add_raw_job("work", spec=JobSpec(queue_name="letters"))
+        worker.request_shutdown()
+        go_on.set()
+
+    assert [(job.attempts, job.locked_at) for job in jobs(connection)] == [(0, None)] * 3
+
+
+async def test_a_claim_under_way_when_the_end_begins_is_given_back(
+    app: App, connection: psycopg.Connection, observer: psycopg.Connection
+) -> None:
+    has_begun, worker = define(app, wait_for_ever), worker_of(app)
+
+    async with running(worker):
+        with connection.transaction():
+            connection.execute("lock table graphile_worker._private_job_queues in access exclusive mode")
+            await until(lambda: somebody_waits_for_a_lock(observer), "the worker is claiming")
+            connection.execute("select graphile_worker.add_job('work')")
+            worker.request_shutdown()
+
+    job = only_job(connection)
+    assert (job.attempts, job.locked_at, job.last_error, has_begun.is_set()) == (0, None, None, False)
+    assert job.due_in <= 0
+
+
+async def test_a_worker_that_was_asked_to_end_before_it_began_claims_nothing(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    define(app, wait_for_ever)
+    await client.add_raw_job("work")
+    worker = worker_of(app)
+    worker.request_shutdown()
+
+    await asyncio.wait_for(worker.run(), 10)
+
+    assert only_job(connection).attempts == 0
+
+
+async def test_an_idle_worker_ends_at_once(app: App, client: Client, connection: psycopg.Connection) -> None:
+    worker = worker_of(app)
+    async with running(worker) as life:
+        await until(lambda: worker._stopping is not None, "the worker has started")
+        asked = time.monotonic()
+        worker.request_shutdown()
+        await asyncio.wait_for(life, 10)
+        assert time.monotonic() - asked < 2
+
+
+async def test_cancelling_run_gives_jobs_back(app: App, client: Client, connection: psycopg.Connection) -> None:
+    has_begun = define(app, wait_for_ever)
+    await client.add_raw_job("work")
+    life = asyncio.create_task(worker_of(app, shutdown={"grace_period": timedelta()}).run())
+    await asyncio.wait_for(has_begun.wait(), 10)
+
+    life.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await life
+
+    assert (only_job(connection).attempts, only_job(connection).locked_at) == (0, None)
