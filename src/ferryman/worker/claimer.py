@@ -43,8 +43,11 @@ class Claimer:
 
     async def register(self) -> None:
         """Give each of our tasks a number, and learn it."""
-        while len(self.tasks) < len(self._identifiers):
-            self.tasks = task_ids(await self._connection.fetch(working.register_tasks(self._identifiers)))
+        tasks: Mapping[int, str] = {}
+        while len(tasks) < len(self._identifiers):
+            tasks = task_ids(await self._connection.fetch(working.register_tasks(self._identifiers)))
+        # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
+        self.tasks = tasks
 
     async def claim(self, wanted: int) -> Claimed:
         """Claim up to so many jobs."""
@@ -65,7 +68,6 @@ class Claimer:
         self._stretch = self._stretch * 4 if is_short and window < LARGEST_WINDOW else 1
         if claimed.known_tasks is not None and claimed.known_tasks < len(self.tasks):
             # Somebody cleaned our tasks away while we had no jobs; those that came since have other numbers.
-            self.tasks = {}
             await self.register()
             return await self.claim(wanted)
         return claimed

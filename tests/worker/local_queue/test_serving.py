@@ -1,0 +1,266 @@
+"""Jobs reach the slots through the local queue: all of them, each once, in order, and no slot waits in vain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from tests.waiting import somebody_waits_for_a_lock, until
+from tests.worker.life import jobs, queues, running
+from tests.worker.local_queue.stage import Stage, numbered
+
+from ferryman import CleanupTask, JobSpec, WorkerContext
+from ferryman.hooks import LocalQueueInit
+from ferryman.worker import LocalQueueConfig
+from ferryman.worker import worker as worker_module
+
+if TYPE_CHECKING:
+    from ferryman import App, Client
+
+
+async def test_jobs_run_as_they_arrive(stage: Stage, client: Client, connection: psycopg.Connection) -> None:
+    async with running(stage.worker()):
+        for number in range(5):
+            await client.add_raw_job("note", {"number": number})
+            await until(lambda number=number: len(stage.ran) == number + 1, "the job that just arrived runs")
+
+    assert stage.ran == [0, 1, 2, 3, 4]
+    assert jobs(connection) == []
+
+
+@pytest.mark.parametrize(("count", "size"), [(20, 50), (100, 50), (30, 1)])
+async def test_a_backlog_is_drained_whatever_the_size(
+    stage: Stage, client: Client, connection: psycopg.Connection, count: int, size: int
+) -> None:
+    await client.add_raw_jobs(numbered("note", count))
+
+    async with running(stage.worker(LocalQueueConfig(size=size), use_notification_delivery=False)):
+        await until(lambda: len(stage.ran) == count, "all have run")
+
+    assert sorted(stage.ran) == list(range(count))
+    assert jobs(connection) == []
+
+
+async def test_thousands_of_jobs_run_once_each_while_more_arrive(
+    stage: Stage, client: Client, connection: psycopg.Connection
+) -> None:
+    await client.add_raw_jobs(numbered("note", 1500))
+
+    async with running(stage.worker(LocalQueueConfig(size=64), concurrency=8)):
+        await client.add_raw_jobs(numbered("note", 1500, first=1500))
+        await until(lambda: len(stage.ran) >= 3000, "all have run")
+
+    assert sorted(stage.ran) == list(range(3000))
+    assert jobs(connection) == []
+
+
+async def test_two_workers_share_the_jobs(stage: Stage, client: Client) -> None:
+    await client.add_raw_jobs(numbered("note", 1000))
+
+    config = LocalQueueConfig(size=20)
+    async with running(stage.worker(config)), running(stage.worker(config)):
+        await until(lambda: len(stage.ran) >= 1000, "all have run")
+
+    assert sorted(stage.ran) == list(range(1000))
+
+
+async def test_all_slots_are_served_at_once(stage: Stage, client: Client) -> None:
+    await client.add_raw_jobs(numbered("stay", 10))
+
+    async with running(stage.worker(concurrency=5)):
+        await until(lambda: stage.inside == 5, "every slot has a job")
+        stage.let_end(10)
+        await until(lambda: len(stage.ran) == 10, "all have run")
+
+    assert stage.most_inside == 5
+
+
+async def test_it_claims_its_size_beyond_the_slots_and_more_at_half_while_they_are_busy(
+    stage: Stage, client: Client, connection: psycopg.Connection
+) -> None:
+    await client.add_raw_jobs(numbered("stay", 20))
+
+    async with running(stage.worker(LocalQueueConfig(size=4), concurrency=1)):
+        await until(lambda: stage.fetched == [5], "one runs, four wait")
+        stage.let_end(1)
+        await until(lambda: len(stage.ran) == 2, "the next one runs")
+        stage.let_end(1)
+        await until(lambda: stage.fetched == [5, 2], "two wait, and two more are fetched beside the running one")
+        assert len([job for job in jobs(connection) if job.locked_at is not None]) == 5
+        stage.let_end(20)
+        await until(lambda: len(stage.ran) == 20, "all have run")
+
+    assert stage.ran == list(range(20))
+
+
+async def test_several_queues_are_one_that_holds_as_much(stage: Stage, client: Client) -> None:
+    await client.add_raw_jobs(numbered("stay", 12))
+
+    config = LocalQueueConfig(size=3, queue_count=4)
+    async with running(stage.worker(config, concurrency=2)):
+        await until(lambda: stage.fetched == [8], "two run, and as there are two slots, two times three wait")
+        stage.let_end(12)
+        await until(lambda: len(stage.ran) == 12, "all have run")
+
+    assert len(stage.told(LocalQueueInit)) == 1
+
+
+async def test_a_job_waits_behind_those_that_were_claimed_before(stage: Stage, client: Client) -> None:
+    await client.add_raw_jobs(numbered("stay", 6))
+
+    async with running(stage.worker(LocalQueueConfig(size=5), concurrency=1)):
+        await until(lambda: stage.fetched == [6], "one runs, five wait")
+        await client.add_raw_job("stay", {"number": 99}, JobSpec(priority=-10))
+        stage.let_end(7)
+        await until(lambda: len(stage.ran) == 7, "all have run")
+
+    assert stage.ran == [0, 1, 2, 3, 4, 5, 99]
+
+
+async def test_a_job_for_later_runs_when_it_is_due(stage: Stage, client: Client) -> None:
+    due_at = datetime.now(UTC) + timedelta(milliseconds=400)
+
+    async with running(stage.worker()):
+        await client.add_raw_jobs(numbered("note", 1, run_at=due_at))
+        await until(lambda: stage.ran == [0], "it runs without a poll")
+
+    assert datetime.now(UTC) >= due_at
+
+
+async def test_a_failed_job_runs_again_when_it_is_due(stage: Stage, app: App, client: Client) -> None:
+    attempts = []
+
+    @app.task(retry=lambda attempts, error: timedelta(milliseconds=50))
+    async def stubborn() -> None:
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise ValueError("not yet")
+
+    async with running(stage.worker()):
+        await client.add_job(stubborn.job())
+        await until(lambda: len(attempts) == 3, "the third attempt")
+
+
+async def test_jobs_with_forbidden_flags_are_never_touched(
+    stage: Stage, client: Client, connection: psycopg.Connection
+) -> None:
+    await client.add_raw_jobs(numbered("note", 3))
+    await client.add_raw_jobs(numbered("note", 3, first=10, flags=["slow"]))
+
+    async with running(stage.worker(forbidden_flags=["slow"])):
+        await until(lambda: len(stage.ran) == 3, "those without the flag run")
+        await until(lambda: stage.fetched[-1:] == [0], "nothing else is found")
+
+    assert sorted(stage.ran) == [0, 1, 2]
+    assert stage.fetched[0] == 3
+    assert [(job.attempts, job.locked_at) for job in jobs(connection)] == [(0, None)] * 3
+
+
+async def test_run_once_runs_and_settles_everything_without_a_local_queue(
+    stage: Stage, client: Client, connection: psycopg.Connection
+) -> None:
+    await client.add_raw_jobs(numbered("note", 30))
+    await client.add_raw_jobs(numbered("note", 5, first=30, queue_name="letters"))
+
+    await stage.worker(LocalQueueConfig(size=5)).run_once()
+
+    assert sorted(stage.ran) == list(range(35))
+    assert jobs(connection) == []
+    assert stage.events == []
+
+
+async def test_named_queues_stay_serial_and_in_order(stage: Stage, app: App, client: Client) -> None:
+    inside: Counter[str | None] = Counter()
+    order: dict[str | None, list[int]] = {"a": [], "b": [], "c": []}
+
+    @app.task
+    async def cross(ctx: WorkerContext, number: int) -> None:
+        queue = ctx.job.queue_name
+        inside[queue] += 1
+        assert inside[queue] == 1
+        await asyncio.sleep(0)
+        order[queue].append(number)
+        inside[queue] -= 1
+
+    for queue in order:
+        await client.add_raw_jobs(numbered("cross", 10, queue_name=queue))
+    async with running(stage.worker()), running(stage.worker()):
+        await until(lambda: sum(map(len, order.values())) == 30, "all have run, without a poll")
+
+    assert list(order.values()) == [list(range(10))] * 3
+
+
+async def test_a_waiting_job_holds_its_queue_and_no_second_one_is_claimed(
+    stage: Stage, client: Client, connection: psycopg.Connection
+) -> None:
+    await client.add_raw_jobs(numbered("stay", 1))
+    await client.add_raw_jobs(numbered("stay", 3, first=1, queue_name="letters"))
+
+    async with running(stage.worker(concurrency=1)):
+        await until(lambda: stage.fetched[:1] == [2], "one runs, and the first of the queue waits")
+        assert [job.locked_at is not None for job in jobs(connection)] == [True, True, False, False]
+        assert [queue.locked_at is not None for queue in queues(connection)] == [True]
+        stage.let_end(4)
+        await until(lambda: len(stage.ran) == 4, "all have run")
+
+    assert stage.ran == [0, 1, 2, 3]
+
+
+async def test_fetching_waits_for_settlements_and_goes_on(
+    stage: Stage, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "MOST_UNSETTLED_PER_SLOT", 0)
+    await client.add_raw_jobs(numbered("note", 200))
+
+    async with running(stage.worker(LocalQueueConfig(size=10))):
+        await until(lambda: len(stage.ran) == 200, "all have run, without a poll")
+
+
+async def test_a_lost_connection_is_survived(stage: Stage, client: Client, connection: psycopg.Connection) -> None:
+    async with running(stage.worker(poll_interval=timedelta(milliseconds=200))):
+        await until(lambda: stage.fetched != [], "it looks for jobs")
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        connection.execute("select graphile_worker.add_job('note', '{\"number\": 1}')")
+        await until(lambda: stage.ran == [1], "the job runs")
+
+
+async def test_a_function_for_forbidden_flags_that_fails_is_asked_again(stage: Stage, client: Client) -> None:
+    asked = []
+
+    def flags() -> list[str]:
+        asked.append(1)
+        if len(asked) == 1:
+            raise RuntimeError("not ready")
+        return []
+
+    await client.add_raw_jobs(numbered("note", 1))
+    async with running(stage.worker(forbidden_flags=flags)):
+        await until(lambda: stage.ran == [0], "the job runs")
+
+
+async def test_jobs_start_while_tasks_that_were_cleaned_away_get_new_numbers(
+    stage: Stage, client: Client, database: str, connection: psycopg.Connection
+) -> None:
+    await client.add_raw_jobs(numbered("stay", 3))
+    worker = stage.worker(concurrency=1)
+
+    async with running(worker):
+        await until(lambda: stage.inside == 1, "one runs, two wait")
+        cleaned = await client.cleanup([CleanupTask.GC_TASK_IDENTIFIERS])
+        assert "note" in cleaned.task_identifiers
+        with psycopg.connect(database) as holder:
+            holder.execute("lock table graphile_worker._private_tasks in share row exclusive mode")
+            worker._local_queue.pulse()
+            await until(lambda: somebody_waits_for_a_lock(connection), "the tasks are registered again")
+            stage.let_end(1)
+            await until(lambda: stage.ran == [0, 1], "the next job starts")
+        stage.let_end(2)
+        await client.add_raw_jobs(numbered("note", 1, first=9))
+        await until(lambda: stage.ran == [0, 1, 2, 9], "the task with the new number runs too")
