@@ -14,9 +14,11 @@ from tests.worker.local_queue.stage import Stage, numbered
 
 from ferryman.hooks import LocalQueueMode, LocalQueueReturnJobs, SettleRefused, WorkerShutdown
 from ferryman.worker import LocalQueueConfig
+from ferryman.worker.claimer import Claimer
 
 if TYPE_CHECKING:
     from ferryman import Client
+    from ferryman.worker.claims import Claimed
 
 POLLING, WAITING = LocalQueueMode.POLLING, LocalQueueMode.WAITING
 TTL_EXPIRED, RELEASED = LocalQueueMode.TTL_EXPIRED, LocalQueueMode.RELEASED
@@ -198,6 +200,33 @@ async def test_a_cancelled_worker_gives_jobs_back(stage: Stage, client: Client, 
     assert untouched(connection) == list(range(1, 10))
     assert stage.returned == [9]
     assert stage.modes[-1] is RELEASED
+
+
+async def test_a_worker_that_is_cancelled_in_a_fetch_gives_back_what_that_brings(
+    stage: Stage, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed, go_on = asyncio.Event(), asyncio.Event()
+    claim = Claimer.claim
+
+    async def claim_and_wait(claimer: Claimer, wanted: int) -> Claimed:
+        answer = await claim(claimer, wanted)
+        claimed.set()
+        await go_on.wait()
+        return answer
+
+    monkeypatch.setattr(Claimer, "claim", claim_and_wait)
+    await client.add_raw_jobs(numbered("note", 5))
+    life = asyncio.create_task(stage.worker().run())
+    await asyncio.wait_for(claimed.wait(), 10)
+
+    life.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await life
+
+    assert stage.ran == []
+    assert untouched(connection) == [0, 1, 2, 3, 4]
 
 
 async def test_a_worker_that_was_told_to_stop_before_it_began_fetches_nothing(

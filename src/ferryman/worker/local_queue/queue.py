@@ -10,6 +10,7 @@ back with the rest.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from typing import TYPE_CHECKING
@@ -26,7 +27,6 @@ from ferryman.worker.outcomes import Outcome, Unstarted
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Sequence
 
     from ferryman.hooks import HookRegistry
@@ -174,7 +174,7 @@ class LocalQueue:
         self._pulses = 0
         self._alarm.hush()
         try:
-            claimed = await self._claimer.claim(wanted)
+            claimed = await self._claim(wanted)
         except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
             self._look_at = time.monotonic() + self._trouble.pause_after(error)
             return
@@ -184,6 +184,16 @@ class LocalQueue:
         self._note(LocalQueueGetJobsComplete(worker_id=self._worker_id, jobs_count=count))
         self._plan_next_fetch(claimed)
         self._keep(claimed.claims)
+
+    async def _claim(self, wanted: int) -> Claimed:
+        claiming = asyncio.ensure_future(self._claimer.claim(wanted))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            # What the database has handed out already must go back like the rest, so we have to know it.
+            claimed = await claiming
+            self._cached.extend((0.0, claim) for claim in claimed.claims)
+            raise
 
     def _plan_next_fetch(self, claimed: Claimed) -> None:
         now = time.monotonic()
