@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import timedelta
 from pathlib import Path
 
-from ferryman import App, Worker
+from ferryman import App, Worker, WorkerShutdownConfig
 
 app = App(sys.argv[1])
 
@@ -18,4 +19,6 @@ async def work(note: str, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(Worker(app, concurrency=2).run())
+    # Longer than any test waits.
+    shutdown = WorkerShutdownConfig(grace_period=timedelta(minutes=1))
+    asyncio.run(Worker(app, concurrency=2, shutdown=shutdown).run())

@@ -244,6 +244,19 @@ async def test_a_claim_under_way_when_the_end_begins_is_given_back(
     assert job.due_in <= 0
 
 
+async def test_a_database_that_does_not_answer_does_not_keep_the_worker(
+    app: App, connection: psycopg.Connection, observer: psycopg.Connection
+) -> None:
+    worker = worker_of(app, shutdown={"grace_period": timedelta(milliseconds=100)})
+
+    async with running(worker) as life:
+        with connection.transaction():
+            connection.execute("lock table graphile_worker._private_job_queues in access exclusive mode")
+            await until(lambda: somebody_waits_for_a_lock(observer), "the worker is claiming")
+            worker.request_shutdown()
+            await asyncio.wait_for(life, 10)
+
+
 async def test_a_worker_that_was_asked_to_end_before_it_began_claims_nothing(
     app: App, client: Client, connection: psycopg.Connection
 ) -> None:

@@ -80,7 +80,6 @@ async def test_a_later_signal_interrupts_jobs_at_once(
         _, errors = await asyncio.to_thread(process.communicate, timeout=20)
 
     assert (process.returncode, errors) == (0, b"")
-    assert time.monotonic() - first < 5
     assert (only_job(connection).attempts, only_job(connection).locked_at) == (0, None)
 
 

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -26,7 +26,9 @@ class Stopping:
         self.begun = asyncio.Event()
         self.hurried = asyncio.Event()
         self.by_signal = False
-        self._begun_at = 0.0
+        self._begun_at: float | None = None
+        self._limit: asyncio.Timeout | None = None
+        self._limit_seconds = 0.0
         self._on_request = on_request
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -41,12 +43,36 @@ class Stopping:
 
     def _requested(self) -> None:
         now = self._loop.time()
-        if not self.begun.is_set():
+        if self._begun_at is None:
             self._begun_at = now
             self.begun.set()
+            self._end_limited_at(now + self._limit_seconds)
         elif now - self._begun_at >= SECONDS_THAT_A_STORM_LASTS:
             self.hurried.set()
+            self._end_limited_at(now)
         self._on_request()
+
+    @property
+    def seconds_since(self) -> float:
+        """How long ago it began; nothing if it has not."""
+        return 0.0 if self._begun_at is None else self._loop.time() - self._begun_at
+
+    @contextlib.asynccontextmanager
+    async def limiting(self, seconds: float) -> AsyncIterator[None]:
+        """Cut the block short when it goes on for so long after the first request, or when hurried."""
+        self._limit_seconds = seconds
+        try:
+            async with asyncio.timeout(None) as self._limit:
+                yield
+        except TimeoutError:
+            if self._limit is None or not self._limit.expired():
+                raise
+        finally:
+            self._limit = None
+
+    def _end_limited_at(self, when: float) -> None:
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(when)
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:

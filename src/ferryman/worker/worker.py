@@ -111,7 +111,9 @@ class Worker:
                     self._local_queue = self._make_local_queue(options.local_queue)
                     await self._local_queue.run()
                 else:
-                    await self._claim_and_run(once=once)
+                    # A database that does not answer must not keep the worker from ending.
+                    async with self._stop.limiting(options.shutdown.grace_period.total_seconds()):
+                        await self._claim_and_run(once=once)
                 reason = ShutdownReason.SIGNAL if self._stop.by_signal else ShutdownReason.GRACEFUL
             finally:
                 await self._drain()
@@ -259,7 +261,7 @@ class Worker:
     async def _drain(self) -> None:
         """Let running jobs end within the grace period, then cancel them, then let go of those that do not listen."""
         grace = self._options.shutdown.grace_period.total_seconds()
-        await self._wait_for_running(grace, or_hurry=True)
+        await self._wait_for_running(max(0.0, grace - self._stop.seconds_since), or_hurry=True)
         for running in self._running.values():
             running.cancel()
         await self._wait_for_running(SECONDS_AFTER_CANCELLING, or_hurry=False)
