@@ -53,6 +53,10 @@ class Started:
     def text(self) -> str:
         return "\n".join(self.lines)
 
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
     def wait_for(self, pattern: str, times: int = 1) -> list[str]:
         """The lines in which the pattern was found, once there are so many."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import sys
 from contextlib import suppress
@@ -14,6 +13,7 @@ from ferryman.cli.guard import guarded
 from ferryman.cli.manner import Manner
 from ferryman.cli.worker.logs import set_up_logs
 from ferryman.cli.worker.plan import Plan
+from ferryman.cli.worker.status_line import make_room
 from ferryman.cli.worker.vitals import Vitals
 from ferryman.cli.worker.working import WorkerProcess
 from ferryman.worker.children.lifeline import die_with_parent
@@ -24,9 +24,10 @@ def main(descriptor: int, parent_pid: int) -> NoReturn:
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     die_with_parent(channel, parent_pid)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
     plan = msgspec.json.decode(_line(channel), type=Plan)
     sys.argv = ["ferryman", "worker", plan.target]
+    if plan.counts:
+        make_room()
     set_up_logs(plan.log_format, plan.log_level)
     vitals = Vitals()
     channel.setblocking(False)

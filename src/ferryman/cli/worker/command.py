@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
-from ferryman.cli.worker.logs import is_terminal, set_up_logs
+from ferryman.cli.worker.logs import set_up_logs
 from ferryman.cli.worker.plan import Plan
-from ferryman.cli.worker.status_line import StatusLine
+from ferryman.cli.worker.status_line import StatusLine, make_room
 from ferryman.cli.worker.supervising import Supervisor
 from ferryman.cli.worker.vitals import Vitals
 from ferryman.cli.worker.watching import Watch
@@ -115,9 +116,11 @@ def worker(*, processes: int, reload: bool, health_port: int | None, health_host
 def run_workers(plan: Plan, probes: Probes, *, processes: int, reload: bool) -> int:
     """Run one worker here, or several under a supervisor; the exit code."""
     everyone = [Vitals() for _ in range(processes)]
-    has_status_line = is_terminal() and plan.log_format == "text" and not plan.once
-    watch = Watch(everyone, StatusLine() if has_status_line else None)
-    plan = msgspec.structs.replace(plan, counts=has_status_line)
+    has_status_line = _is_watched() and plan.log_format == "text" and not plan.once
+    watch = Watch(everyone, StatusLine(sys.stderr) if has_status_line else None)
+    if has_status_line:
+        plan = msgspec.structs.replace(plan, counts=True)
+        make_room()
     set_up_logs(plan.log_format, plan.log_level)
     _answer_probes(probes, everyone)
     try:
@@ -126,6 +129,10 @@ def run_workers(plan: Plan, probes: Probes, *, processes: int, reload: bool) -> 
         return Supervisor(plan, watch, reload=reload).run()
     finally:
         watch.end()
+
+
+def _is_watched() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _answer_probes(probes: Probes, everyone: list[Vitals]) -> None:

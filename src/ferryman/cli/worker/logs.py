@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 from datetime import UTC, datetime
 
@@ -12,16 +11,10 @@ from ferryman.cli.clean import clean_line, clean_lines
 from ferryman.cli.complaints import without_secrets
 
 FIELDS = ("job_id", "task", "attempt", "worker_id")
-CLEAR_LINE = "\r\x1b[2K"
-"""Takes the status line away; it is drawn again below."""
 
 
 class TextFormatter(logging.Formatter):
     """Time, level, message, and what is known about the job."""
-
-    def __init__(self, *, on_terminal: bool) -> None:
-        super().__init__()
-        self._before = CLEAR_LINE if on_terminal else ""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it when there is one."""
@@ -29,7 +22,7 @@ class TextFormatter(logging.Formatter):
         job = "".join(f" {name}={clean_line(str(value))}" for name, value in _fields(record).items())
         trace = _trace(self, record)
         text = f"{moment} {record.levelname:<7} {record.getMessage()}{job}" + (f"\n{trace}" if trace else "")
-        return self._before + clean_lines(without_secrets(text))
+        return clean_lines(without_secrets(text))
 
 
 class JsonFormatter(logging.Formatter):
@@ -53,15 +46,10 @@ class JsonFormatter(logging.Formatter):
 def set_up_logs(form: str, level: str) -> None:
     """Send all logs of this process to stderr."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(on_terminal=is_terminal()))
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     if level != "debug":
         logging.getLogger("psycopg").setLevel(logging.WARNING)  # what matters of it, the worker says itself
-
-
-def is_terminal() -> bool:
-    """Whether people look at stderr."""
-    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:

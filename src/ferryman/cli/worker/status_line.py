@@ -6,30 +6,35 @@ import shutil
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING
-
-from ferryman.cli.worker.logs import CLEAR_LINE
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ferryman.cli.worker.vitals import Vitals
 
+CLEAR_LINE = "\r\x1b[2K"
 WINDOW = 10
 """How many looks the rate is taken over."""
 
 
 class StatusLine:
-    """Draws over itself. Log lines clear it first, and it comes back with the next look."""
+    """Draws over itself. Other output clears it first, and it comes back with the next look."""
 
-    def __init__(self) -> None:
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
         self._looks: deque[tuple[float, int]] = deque(maxlen=WINDOW)
 
     def draw(self, everyone: Iterable[Vitals]) -> None:
         """Show what is known now."""
         width = shutil.get_terminal_size().columns - 1
-        sys.stderr.write(f"{CLEAR_LINE}{self.text(everyone, time.monotonic())[:width]}")
-        sys.stderr.flush()
+        self._terminal.write(f"{CLEAR_LINE}{self.text(everyone, time.monotonic())[:width]}")
+        self._terminal.flush()
+
+    def clear(self) -> None:
+        """Leave the terminal as it was."""
+        self._terminal.write(CLEAR_LINE)
+        self._terminal.flush()
 
     def text(self, everyone: Iterable[Vitals], now: float) -> str:
         """The line itself."""
@@ -38,12 +43,34 @@ class StatusLine:
         running = sum(each.running for each in counts)
         return f"{running:,} running  {done:,} done  {failed:,} failed  {self._rate(now, done + failed):,.0f}/s"
 
-    def clear(self) -> None:
-        """Leave the terminal as it was."""
-        sys.stderr.write(CLEAR_LINE)
-        sys.stderr.flush()
-
     def _rate(self, now: float, ended: int) -> float:
         self._looks.append((now, ended))
-        (first_at, first), seconds = self._looks[0], now - self._looks[0][0]
-        return max(0, ended - first) / seconds if first_at != now else 0.0
+        first_at, first = self._looks[0]
+        # A process that was replaced counts from zero again.
+        return max(0, ended - first) / (now - first_at) if now > first_at else 0.0
+
+
+class AboveStatusLine:
+    """A stream of the terminal that takes the status line away before each line of its own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_at_start = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write, above the status line."""
+        if not text:
+            return 0
+        before, self._is_at_start = CLEAR_LINE if self._is_at_start else "", text.endswith("\n")
+        self._stream.write(before + text)
+        return len(text)
+
+
+def make_room() -> None:
+    """Let whatever this process prints or logs go above the status line."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        sys.stdout = cast("TextIO", AboveStatusLine(sys.stdout))
+    sys.stderr = cast("TextIO", AboveStatusLine(sys.stderr))

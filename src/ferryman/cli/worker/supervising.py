@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.cli.worker.processes import SupervisedProcess
 from ferryman.cli.worker.reloading import LOOK_SECONDS, Files
-from ferryman.cli.worker.working import STOP_SIGNALS, heeded_signals
+from ferryman.cli.worker.signals import STOP_SIGNALS, heeding
 
 if TYPE_CHECKING:
     from ferryman.cli.worker.plan import Plan
@@ -52,18 +52,20 @@ class Supervisor:
 
     async def _supervise(self) -> int:
         self._stopping, self._started, self._changed = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        for number in heeded_signals():
-            asyncio.get_running_loop().add_signal_handler(number, self._forward, number)
         watching = asyncio.create_task(self._watch_files(), name="reload") if self._reload else None
+        with heeding(self._forward):
+            await self._keep_all()
+        if watching is not None:
+            watching.cancel()
+        return 0 if all(_is_clean(code) for code in self._exit_codes) else 1
+
+    async def _keep_all(self) -> None:
         first, *others = self._watch.everyone
         async with asyncio.TaskGroup() as slots:
             slots.create_task(self._keep(first))
             await _first_of(self._started, self._stopping)
             for vitals in others:
                 slots.create_task(self._keep(vitals))
-        if watching is not None:
-            watching.cancel()
-        return 0 if all(_is_clean(code) for code in self._exit_codes) else 1
 
     async def _keep(self, vitals: Vitals) -> None:
         """Keep one process running."""
@@ -71,7 +73,12 @@ class Supervisor:
         while not self._stopping.is_set():
             vitals.state = "starting"
             changed = self._changed
-            process = await SupervisedProcess.start(self._plan)
+            try:
+                process = await SupervisedProcess.start(self._plan)
+            except OSError as error:
+                quick_deaths += 1
+                await self._pause(f"no worker process could be started ({error})", pause_after(quick_deaths))
+                continue
             self._processes.add(process)
             if self._stopping.is_set():  # it began while we were starting this one
                 process.send(signal.SIGTERM)
@@ -87,7 +94,7 @@ class Supervisor:
                 await self._after_failed_start(code, changed)
                 continue
             quick_deaths = quick_deaths + 1 if process.lived_seconds < QUICK_DEATH_SECONDS else 0
-            await self._pause(process, code, pause_after(quick_deaths))
+            await self._pause(f"worker process {process.pid} {_told(code)}", pause_after(quick_deaths))
 
     async def _after_failed_start(self, code: int, changed: asyncio.Event) -> None:
         """What is wrong, the process has said. A change may mend it; without --reload there will be none."""
@@ -98,9 +105,9 @@ class Supervisor:
             self._exit_codes.append(code)
             self._stopping.set()
 
-    async def _pause(self, process: SupervisedProcess, code: int, seconds: float) -> None:
+    async def _pause(self, what: str, seconds: float) -> None:
         when = f"in {seconds:g} s" if seconds else "now"
-        logger.error("worker process %d %s; another one starts %s", process.pid, _told(code), when)
+        logger.error("%s; another one starts %s", what, when)
         if seconds:
             await _first_of(self._stopping, timeout=seconds)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from ferryman.cli.worker.systemd import notify
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
 
     from ferryman.cli.worker.status_line import StatusLine
     from ferryman.cli.worker.vitals import Vitals
-
-logger = logging.getLogger("ferryman.cli")
 
 
 class Watch:

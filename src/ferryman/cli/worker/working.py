@@ -12,12 +12,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from ferryman import Worker
 from ferryman.cli.complaints import Complaint, complain
 from ferryman.cli.manner import Manner
 from ferryman.cli.worker.finding import find_app
+from ferryman.cli.worker.signals import heeded_signals, heeding
 from ferryman.cli.worker.vitals import PULSE_SECONDS, Vitals
 from ferryman.hooks import HookRegistry, WorkerStart
 
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferryman.cli")
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
-"""Without SIGPIPE: any handler that writes to a socket whose other side is gone raises it."""
 
 SECONDS_FOR_IDLE_THREADS = 0.2
 
@@ -74,11 +74,10 @@ class WorkerProcess:
         worker = Worker(app, self._plan.options(hooks))
         threads = ThreadPoolExecutor(thread_name_prefix="asyncio")
         asyncio.get_running_loop().set_default_executor(threads)
-        for number in heeded_signals():
-            asyncio.get_running_loop().add_signal_handler(number, self._stop, worker, number)
         ticking = asyncio.create_task(self._tick(), name="pulse")
         try:
-            await (worker.run_once() if self._plan.once else worker.run())
+            with heeding(partial(self._stop, worker)):
+                await (worker.run_once() if self._plan.once else worker.run())
         finally:
             ticking.cancel()
             await asyncio.wait([ticking])
@@ -103,11 +102,6 @@ class WorkerProcess:
         while True:
             self._beat()
             await asyncio.sleep(PULSE_SECONDS)
-
-
-def heeded_signals() -> list[signal.Signals]:
-    """The signals that stop us, but for those that whoever started us wants ignored, as nohup does."""
-    return [number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
 
 def leave(code: int) -> NoReturn:

@@ -1,0 +1,77 @@
+"""`ferryman new` and `ferryman dev`: from an empty folder to a job that runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli.conftest import EXECUTABLE
+from cli.workers import STARTED, Started
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cli.conftest import Ran
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_empty_folder_becomes_a_running_application(
+    run: Callable[..., Ran], here: Path, server_folder: Path
+) -> None:
+    written = run("new")
+    started = Started(("dev", "--folder", server_folder / "postgres"), here, {})
+    try:
+        line = started.wait_for("^export DATABASE_URL=")[0]
+        started.wait_for(STARTED)
+        script = f"""{line}\nexec "$0" jobs add greet '{{"name": "Ann"}}'"""
+        subprocess.run(["sh", "-c", script, EXECUTABLE], env=os.environ, capture_output=True, check=True)
+        started.wait_for("hello, Ann job_id=1 task=greet attempt=1")
+        (here / "tasks.py").write_text((here / "tasks.py").read_text().replace("hello", "welcome"))
+        started.wait_for(STARTED, times=2)
+
+        assert started.stop(signal.SIGINT) == 0
+    finally:
+        started.clear_away()
+    assert written.out.startswith("Wrote tasks.py.")
+    assert "Traceback" not in started.text
+
+
+def test_dev_without_a_module_says_what_it_looked_for(run: Callable[..., Ran], here: Path) -> None:
+    ran = run("dev")
+
+    assert ran.code == 1
+    assert f"there is neither tasks.py nor app.py in {here}." in ran.err
+
+
+def test_new_never_touches_a_file_that_is_there(run: Callable[..., Ran], here: Path) -> None:
+    (here / "tasks.py").write_text("mine")
+
+    ran = run("new", "--json")
+
+    assert ran.code == 1
+    assert ran.error["message"] == "'tasks.py' is there already, and was left as it is."
+    assert (here / "tasks.py").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["tasks", "my-tasks.py", "1.py"])
+def test_new_refuses_a_name_that_python_cannot_import(run: Callable[..., Ran], here: Path, name: str) -> None:
+    ran = run("new", name)
+
+    assert ran.code == 1
+    assert "choose a name such as tasks.py" in ran.err
+    assert not [*here.iterdir()]
+
+
+def test_new_tells_programs_what_it_wrote(run: Callable[..., Ran], here: Path) -> None:
+    assert run("new", "shop.py", "--json").json == {"file": "shop.py", "module": "shop"}
+    assert "`ferryman worker shop`" in (here / "shop.py").read_text()

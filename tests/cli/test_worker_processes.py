@@ -1,0 +1,174 @@
+"""`ferryman worker` under a supervisor: several processes, replaced when dead, restarted when code changes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli.workers import STARTED, Started, children_of, is_gone, probe, until
+from ferryman import RawJobSpec
+from ferryman.cli.worker.supervising import LONGEST_PAUSE_SECONDS, pause_after
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ferryman import SyncClient
+
+TASKS = """
+import asyncio
+import os
+from pathlib import Path
+
+from ferryman import App, WorkerContext
+
+app = App()
+
+
+@app.task
+async def hold(ctx: WorkerContext) -> None:
+    ctx.logger.info("held by process %d", os.getpid())
+    while not Path("let go").exists():
+        await asyncio.sleep(0.01)
+
+
+@app.task
+async def die() -> None:
+    os._exit(3)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tasks.py").write_text(TASKS)
+    return tmp_path
+
+
+@pytest.fixture
+def supervisor(folder: Path, database: str) -> Iterator[Callable[..., Started]]:
+    """Start `ferryman worker tasks` on the test's database."""
+    started: list[Started] = []
+
+    def start(*options: object, target: str = "tasks") -> Started:
+        started.append(Started(("worker", target, *options), folder, {"DATABASE_URL": database}))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.clear_away()
+
+
+def test_all_processes_work_and_end_in_order(
+    supervisor: Callable[..., Started], folder: Path, sync_client: SyncClient
+) -> None:
+    started = supervisor("--processes", "3", "--concurrency", "1", "--grace", "60", "--health-port", "0")
+    readyz = re.findall(r"http://\S+", started.wait_for("health probes")[0])[0].replace("livez", "readyz")
+    started.wait_for(STARTED, times=3)
+    sync_client.add_raw_jobs([RawJobSpec("hold", {}) for _ in range(3)])
+    lines = started.wait_for("held by process", times=3)
+
+    assert {int(re.findall(r"process (\d+)", line)[0]) for line in lines} == children_of(started.pid)
+    until(lambda: probe(readyz) == (200, "ready"), "all three are ready")
+    started.send(signal.SIGTERM)
+    started.wait_for("SIGTERM received", times=3)
+    until(lambda: probe(readyz) == (503, "stopping"), "all three are stopping")
+    (folder / "let go").touch()
+    assert started.wait() == 0
+    assert sync_client.counts().total == 0
+
+
+def test_a_process_that_is_killed_is_replaced(supervisor: Callable[..., Started]) -> None:
+    started = supervisor("--processes", "2")
+    started.wait_for(STARTED, times=2)
+    before = children_of(started.pid)
+    victim = min(before)
+
+    os.kill(victim, signal.SIGKILL)
+
+    started.wait_for(f"worker process {victim} was ended by SIGKILL; another one starts")
+    started.wait_for(STARTED, times=3)
+    after = children_of(started.pid)
+    assert len(after) == 2
+    assert before - after == {victim}
+    assert started.stop(signal.SIGINT) == 0
+
+
+def test_no_process_outlives_a_supervisor_that_is_killed(supervisor: Callable[..., Started]) -> None:
+    started = supervisor("--processes", "2")
+    started.wait_for(STARTED, times=2)
+    children = children_of(started.pid)
+    assert len(children) == 2
+
+    assert started.stop(signal.SIGKILL) == -signal.SIGKILL
+
+    until(lambda: all(map(is_gone, children)), "the children are gone")
+
+
+def test_a_process_that_dies_again_and_again_is_waited_for_ever_longer(
+    supervisor: Callable[..., Started], sync_client: SyncClient
+) -> None:
+    started = supervisor("--processes", "2", "--concurrency", "1")
+    started.wait_for(STARTED, times=2)
+    sync_client.add_raw_job("die")
+
+    started.wait_for(r"worker process \d+ ended with exit code 3; another one starts")
+    assert started.stop() == 0
+    assert [pause_after(deaths) for deaths in (0, 1, 2, 3)] == [0.0, 0.2, 0.4, 0.8]
+    assert pause_after(1000) == LONGEST_PAUSE_SECONDS
+
+
+def test_a_second_signal_is_passed_on(
+    supervisor: Callable[..., Started], folder: Path, sync_client: SyncClient
+) -> None:
+    job = sync_client.add_raw_job("hold")
+    started = supervisor("--processes", "2", "--grace", "60")
+    started.wait_for("held by process")
+    started.wait_for(STARTED, times=2)
+    started.send(signal.SIGTERM)
+    started.wait_for("SIGTERM received", times=2)
+
+    until(lambda: started.send(signal.SIGTERM) or started.has_ended, "the jobs were cancelled")
+
+    assert started.wait() == 0
+    returned = sync_client.get_job(job.id)
+    assert (returned.locked_by, returned.attempts) == (None, 0)
+
+
+def test_what_is_wrong_from_the_start_is_told_once(supervisor: Callable[..., Started]) -> None:
+    started = supervisor("--processes", "3", target="taks")
+
+    assert started.wait() == 1
+    assert started.text.count("Error: there is no module 'taks'") == 1
+    assert "another one starts" not in started.text
+
+
+def test_a_changed_file_restarts_the_worker(supervisor: Callable[..., Started], folder: Path) -> None:
+    started = supervisor("--reload")
+    started.wait_for(r"runs 2 tasks")
+    first = children_of(started.pid)
+
+    (folder / "tasks.py").write_text(TASKS + "\n@app.task\ndef third() -> None: ...\n")
+
+    started.wait_for("tasks.py changed; restarting")
+    started.wait_for(r"runs 3 tasks")
+    assert not first & children_of(started.pid)
+    assert started.stop() == 0
+
+
+def test_a_file_that_was_broken_and_is_mended_restarts_the_worker(
+    supervisor: Callable[..., Started], folder: Path
+) -> None:
+    started = supervisor("--reload")
+    started.wait_for(STARTED)
+
+    (folder / "tasks.py").write_text("def broken(")
+    started.wait_for("importing 'tasks' failed at tasks.py:1: SyntaxError")
+    started.wait_for("waiting for a Python file to change")
+    (folder / "tasks.py").write_text(TASKS)
+
+    started.wait_for(STARTED, times=2)
+    assert started.stop() == 0
