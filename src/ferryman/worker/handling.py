@@ -9,11 +9,12 @@ import inspect
 import logging
 import time
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ferryman.control import Fail, Retry, Snooze
 from ferryman.worker import sync_points
-from ferryman.worker.batches import batch_outcome
+from ferryman.worker.batches import BatchResult, batch_outcome
 from ferryman.worker.children import ChildFailure, ChildOrder, ChildSuccess, PoolClosedError
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, Snoozed, describe, storable_error
 
@@ -58,7 +59,9 @@ class Handlers:
         if _was_cancelled():
             # A handler that swallows its cancellation and returns has not said that it finished.
             return Interrupted(INTERRUPTED, self._interrupted_delay)
-        return _after_return(task, claim, result, time.monotonic() - started)
+        if not task.running.is_batch:
+            return Completed(time.monotonic() - started)
+        return self._after_batch(task, claim, result, time.monotonic() - started)
 
     async def _call(self, task: Task[..., Any], context: WorkerContext) -> Any:
         if task.running.run_in == "process":
@@ -87,6 +90,14 @@ class Handlers:
             case failure:
                 raise failure.exception or ChildTaskError(failure)
 
+    def _after_batch(self, task: Task[..., Any], claim: Claim, result: Any, seconds: float) -> Outcome:
+        if isinstance(result, BatchResult) and isinstance(result.error, BaseException):
+            return self._after_error(task, claim, result.error)
+        outcome = batch_outcome(claim.payload_json, result, seconds)
+        if isinstance(outcome, Failed):
+            return replace(outcome, delay=_delay(task, claim, RuntimeError(outcome.error)))
+        return outcome
+
     def _after_error(self, task: Task[..., Any], claim: Claim, error: BaseException) -> Outcome:
         match error:
             case Snooze():
@@ -105,12 +116,6 @@ class Handlers:
                 )
             case _:
                 return Failed(_told(error), delay=_delay(task, claim, error))
-
-
-def _after_return(task: Task[..., Any], claim: Claim, result: Any, seconds: float) -> Outcome:
-    if task.running.is_batch:
-        return batch_outcome(claim.payload_json, result, seconds)
-    return Completed(seconds)
 
 
 def _end_of(call: functools.partial[Any]) -> tuple[Any, BaseException | None]:

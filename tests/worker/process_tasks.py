@@ -1,0 +1,54 @@
+"""Tasks that run in child processes, which find them by importing this module."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from ferryman import App, BatchResult, Fail, Snooze, WorkerContext
+
+app = App()
+in_child = app.task(run_in="process")
+
+
+@in_child
+def note(path: str, ctx: WorkerContext) -> None:
+    Path(path).write_text(f"{ctx.job.id} {ctx.worker_id} {os.getpid()}")
+
+
+@in_child
+def break_down(text: str) -> None:
+    raise ValueError(text)
+
+
+@in_child
+def give_up() -> None:
+    raise Fail("no such customer")
+
+
+@in_child
+def rest() -> None:
+    raise Snooze(timedelta(minutes=3))
+
+
+@in_child
+def die() -> None:
+    os._exit(3)
+
+
+@app.task(run_in="process", timeout=timedelta(milliseconds=300))
+def dawdle() -> None:
+    time.sleep(60)
+
+
+@in_child
+def begin(path: str) -> None:
+    Path(path).touch()
+    time.sleep(60)
+
+
+@app.task(run_in="process", batch=True)
+def halve(items: list[int]) -> BatchResult:
+    return BatchResult.of_items([None if item % 2 == 0 else ValueError("odd") for item in items])
