@@ -107,12 +107,12 @@ class Worker:
             logger.info("worker %s runs %d tasks", self.worker_id, len(self._app.tasks))
             reason = ShutdownReason.ERROR
             try:
-                if options.local_queue is not None and not once:
-                    self._local_queue = self._make_local_queue(options.local_queue)
-                    await self._local_queue.run()
-                else:
-                    # A database that does not answer must not keep the worker from ending.
-                    async with self._stop.limiting(options.shutdown.grace_period.total_seconds()):
+                # A database that does not answer must not keep the worker from ending.
+                async with self._stop.limiting(options.shutdown.grace_period.total_seconds()):
+                    if options.local_queue is not None and not once:
+                        self._local_queue = self._make_local_queue(options.local_queue)
+                        await self._local_queue.run()
+                    else:
                         await self._claim_and_run(once=once)
                 reason = ShutdownReason.SIGNAL if self._stop.by_signal else ShutdownReason.GRACEFUL
             finally:

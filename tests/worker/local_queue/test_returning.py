@@ -90,6 +90,23 @@ async def test_what_a_fetch_under_way_brings_goes_back(
     assert stage.modes[-1] is RELEASED
 
 
+async def test_a_database_that_does_not_answer_does_not_keep_the_worker(
+    stage: Stage, client: Client, database: str, connection: psycopg.Connection
+) -> None:
+    await client.add_raw_jobs(numbered("note", 10))
+    worker = stage.worker(shutdown={"grace_period": timedelta(milliseconds=100)})
+
+    with psycopg.connect(database) as holder:
+        holder.execute("lock table graphile_worker._private_job_queues in access exclusive mode")
+        life = asyncio.create_task(worker.run())
+        await until(lambda: somebody_waits_for_a_lock(connection), "the fetch waits for the table")
+        worker.request_shutdown()
+        await asyncio.wait_for(life, 10)
+
+    assert stage.modes == [POLLING, RELEASED]
+    assert untouched(connection) == list(range(10))
+
+
 async def test_a_refill_under_way_goes_back_with_the_rest(
     stage: Stage, client: Client, database: str, connection: psycopg.Connection
 ) -> None:

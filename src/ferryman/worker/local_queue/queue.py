@@ -11,6 +11,7 @@ back with the rest.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from typing import TYPE_CHECKING
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 LARGEST_FETCH = 100_000
 SECONDS_HELD_BACK = 0.01
 """How often to look whether enough was settled to go on fetching."""
+SECONDS_AFTER_CANCELLING = 1.0
+"""How long a fetch may still take when the worker was cancelled."""
 
 
 class LocalQueue:
@@ -191,8 +194,10 @@ class LocalQueue:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
             # What the database has handed out already must go back like the rest, so we have to know it.
-            claimed = await claiming
-            self._cached.extend((0.0, claim) for claim in claimed.claims)
+            await asyncio.wait([claiming], timeout=SECONDS_AFTER_CANCELLING)
+            claiming.cancel()
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                self._cached.extend((0.0, claim) for claim in (await claiming).claims)
             raise
 
     def _plan_next_fetch(self, claimed: Claimed) -> None:
