@@ -24,4 +24,4 @@ def scene(database: str, history: History) -> Iterator[Scene]:
     """A fresh database on the shared server."""
     made = Scene(database, history)
     yield made
-    made.end()
+    made.close()

@@ -34,7 +34,7 @@ class Scene:
         self._workers.append(WorkerProcess(dsn or self.dsn, self.history, **options))
         return self._workers[-1]
 
-    def end(self) -> None:
+    def close(self) -> None:
         for worker in self._workers:
             worker.end()
 

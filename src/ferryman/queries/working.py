@@ -15,6 +15,7 @@ _REGISTER_TASKS = load_statement(__package__, "register_tasks")
 _CLAIM_JOBS = load_statement(__package__, "claim_jobs")
 _COMPLETE_CLAIMS = load_statement(__package__, "complete_claims")
 _RELEASE_CLAIMS = load_statement(__package__, "release_claims")
+_RETURN_LOST_CLAIMS = load_statement(__package__, "return_lost_claims")
 
 
 def register_tasks(identifiers: Sequence[str]) -> Call:
@@ -56,3 +57,8 @@ def complete_claims(worker_id: str, claims: Iterable[tuple[int, int, int]]) -> C
 def release_claims(worker_id: str, releases: str) -> Call:
     """The ids of the jobs that were given back come back; the others were not ours any more."""
     return Call(_RELEASE_CLAIMS, {"worker_id": worker_id, "releases": releases})
+
+
+def return_lost_claims(worker_id: str, newest_token: int) -> Call:
+    """The ids of the jobs that were given back come back: those that the worker claimed after the given token."""
+    return Call(_RETURN_LOST_CLAIMS, {"worker_id": worker_id, "token": newest_token})

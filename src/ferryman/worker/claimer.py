@@ -6,9 +6,11 @@ import inspect
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ferryman.errors import DatabaseUnavailableError
 from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.claims import Claimed, claimed_from_rows, task_ids
+from ferryman.worker.lost_claims import LostClaims
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +41,7 @@ class Claimer:
         self._forbidden_flags = forbidden_flags
         self._use_local_time = use_local_time
         self._stretch = 1
+        self._lost = LostClaims(connection, worker_id)
         self.tasks: Mapping[int, str] = {}
 
     async def register(self) -> None:
@@ -60,7 +63,13 @@ class Claimer:
             now=datetime.now(UTC) if self._use_local_time else None,
             forbidden_flags=await self._flags_to_avoid(),
         )
-        claimed = claimed_from_rows(await self._connection.fetch(call))
+        await self._lost.give_back()
+        try:
+            claimed = claimed_from_rows(await self._connection.fetch(call))
+        except DatabaseUnavailableError:
+            self._lost.suspect()
+            raise
+        self._lost.heard_of(claimed)
         if claimed.claims:
             sync_points.reach("after_claim")
         # What we looked at was all somebody else's, or one deep queue: look further, until it is not.

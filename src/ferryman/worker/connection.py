@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ferryman.database.sessions import AsyncSession
+from ferryman.errors import DatabaseUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,6 +14,10 @@ if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.pools import AsyncPool
     from ferryman.database.steps import Call, Row, Steps
+
+
+STATEMENT_SECONDS = 60.0
+"""How long a statement may take. A connection that a firewall has dropped would stay silent for ever."""
 
 
 class WorkerConnection:
@@ -23,7 +29,11 @@ class WorkerConnection:
 
     async def fetch(self, call: Call) -> Sequence[Row]:
         """Run the statement and give its rows back; a `DatabaseError` when that failed."""
-        return await AsyncSession(lambda: self._pool, self._schema).run(_one(call))
+        try:
+            async with asyncio.timeout(STATEMENT_SECONDS):
+                return await AsyncSession(lambda: self._pool, self._schema).run(_one(call))
+        except TimeoutError:
+            raise DatabaseUnavailableError(f"the database has not answered for {STATEMENT_SECONDS:g} s") from None
 
 
 def _one(call: Call) -> Steps[Sequence[Row]]:

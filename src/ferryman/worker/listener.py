@@ -46,7 +46,8 @@ class Listener:
             self._address.conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS
         )
         try:
-            await connection.execute(self._listen)
+            async with asyncio.timeout(SECONDS_FOR_AN_ANSWER):
+                await connection.execute(self._listen)
             self._trouble.is_over()
             # Whatever was announced while nobody listened was missed.
             self._ring("jobs:insert")

@@ -1,0 +1,30 @@
+-- Give back what this worker has claimed without hearing of it, with the attempt, and free the named queues.
+--
+-- :worker_id   the worker
+-- :token       the newest claim that it has heard of; what it has claimed since, it does not know
+--
+-- A job whose key was taken over is not given its attempt back; see release_claims.sql.
+-- Reads the whole table, for want of an index on locked_by: only to be asked after a connection was lost.
+-- Locks: the rows of these jobs and queues.
+with heard as (
+    select timestamptz 'epoch' + cast(:token as bigint) * interval '1 microsecond' as at
+),
+returned as (
+    update :schema._private_jobs as job
+    set
+        attempts = case
+            when job.key is null and job.attempts >= job.max_attempts and job.updated_at > job.locked_at then job.attempts
+            else greatest(0, job.attempts - 1)
+        end,
+        updated_at = now(),
+        locked_by = null,
+        locked_at = null
+    where job.locked_by = cast(:worker_id as text) and job.locked_at > (select at from heard)
+    returning job.id
+),
+freed as (
+    update :schema._private_job_queues as queue
+    set locked_by = null, locked_at = null
+    where queue.locked_by = cast(:worker_id as text) and queue.locked_at > (select at from heard)
+)
+select id from returned;

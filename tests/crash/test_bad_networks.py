@@ -1,0 +1,80 @@
+"""What lies between a worker and its database breaks; the worker goes on by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from tests.waiting import until
+
+from .proxy import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ferryman.embedded import EmbeddedPostgres
+
+    from .scene import Scene
+
+
+@pytest.fixture
+async def proxy(server: EmbeddedPostgres, scene: Scene) -> AsyncIterator[Proxy]:
+    name = conninfo_to_dict(scene.dsn)["dbname"]
+    async with Proxy(make_conninfo(server.tcp_dsn, dbname=name)) as opened:
+        yield opened
+        scene.close()
+
+
+async def test_resets_in_the_middle_of_work_neither_lose_nor_repeat_jobs(scene: Scene, proxy: Proxy) -> None:
+    jobs = await scene.add(120, queues=[None, "a", "b"], seconds=0.01)
+    scene.start(proxy.dsn)
+    for done in range(20, 100, 20):
+        await until(lambda done=done: len(scene.history.jobs("ended")) >= done, f"{done} jobs ended")
+        proxy.reset()
+
+    await scene.all_done()
+
+    assert sorted(scene.history.jobs("started")) == jobs
+    scene.check()
+
+
+async def test_jobs_that_were_claimed_over_a_connection_that_broke_are_run(scene: Scene, proxy: Proxy) -> None:
+    """The claim is committed, but its reply never comes."""
+    await scene.add(1, gate=str(scene.gate))
+    worker = scene.start(proxy.dsn, concurrency=1)
+    await until(lambda: len(scene.history.jobs("started")) == 1, "the first job runs")
+    [lost] = await scene.add(1, queues=["a"])
+
+    proxy.passes_replies = False
+    scene.open_gate()
+    await until(lambda: scene.jobs_of(worker) == [lost], "the second job is claimed")
+    proxy.passes_replies = True
+    proxy.reset()
+
+    await scene.all_done()
+    assert scene.history.jobs("started")[1:] == [lost]
+    scene.check()
+
+
+async def test_connections_that_swallow_everything_are_given_up(scene: Scene, proxy: Proxy) -> None:
+    """As behind a firewall that has forgotten them: no error, no answer."""
+    await scene.add(3, queues=[None, "a"], gate=str(scene.gate))
+    scene.start(proxy.dsn, statement_seconds=1.0)
+    await until(lambda: len(scene.history.jobs("started")) >= 2, "jobs run")
+
+    proxy.swallow()
+    scene.open_gate()
+
+    await scene.all_done()
+    scene.check()
+
+
+async def test_a_slow_network_only_slows_work_down(scene: Scene, proxy: Proxy) -> None:
+    proxy.delay_seconds = 0.05
+    jobs = await scene.add(12, queues=[None, None, "a"])
+    scene.start(proxy.dsn, concurrency=10)
+
+    await until(lambda: sorted(scene.history.jobs("settled")) == jobs, "all jobs are settled")
+
+    scene.check()
