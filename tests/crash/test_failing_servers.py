@@ -1,0 +1,120 @@
+"""PostgreSQL dies under a worker, whole or in parts; the worker goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import closing
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.waiting import until
+
+from ferryman import SyncClient
+from ferryman.embedded import EmbeddedPostgres
+
+from .scene import Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .history import History
+
+NAME = "the worker"
+
+
+@pytest.fixture
+def own_server(server_folder: Path) -> Iterator[EmbeddedPostgres]:
+    """A server that the test may kill."""
+    settings = {"fsync": "off"}
+    with EmbeddedPostgres(server_folder / "postgres", settings=settings, linger=timedelta()) as started:
+        with SyncClient(started.dsn) as client:
+            client.migrate()
+        yield started
+
+
+@pytest.fixture
+def own_scene(own_server: EmbeddedPostgres, history: History) -> Iterator[Scene]:
+    with closing(Scene(own_server.dsn, history)) as made:
+        yield made
+
+
+def postmaster(server: EmbeddedPostgres) -> int | None:
+    """The process id of the server, if it takes connections."""
+    try:
+        with psycopg.connect(server.dsn) as connection:
+            connection.execute("select")
+        return int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
+    except (psycopg.OperationalError, OSError):
+        return None
+
+
+async def test_jobs_survive_the_death_of_the_server(own_server: EmbeddedPostgres, own_scene: Scene) -> None:
+    jobs = await own_scene.add(90, queues=[None, "a", "b"], seconds=0.01)
+    own_scene.start()
+    for done in (15, 45):
+        await until(lambda done=done: len(own_scene.history.jobs("ended")) >= done, f"{done} jobs ended")
+        killed = postmaster(own_server)
+        assert killed is not None
+        os.kill(killed, signal.SIGKILL)
+        await until(lambda killed=killed: postmaster(own_server) not in {None, killed}, "the server is back")
+
+    await own_scene.all_done()
+
+    assert sorted(own_scene.history.jobs("started")) == jobs
+    own_scene.check()
+
+
+async def test_jobs_are_done_once_while_each_connection_is_terminated_in_turn(
+    scene: Scene, connection: psycopg.Connection
+) -> None:
+    jobs = await scene.add(120, queues=[None, "a", "b"], seconds=0.01)
+    scene.start(make_conninfo(scene.dsn, application_name=NAME))
+    cut: set[int] = set()
+    for done in range(10, 100, 10):
+        await until(lambda done=done: len(scene.history.jobs("ended")) >= done, f"{done} jobs ended")
+        await until(lambda: terminate_one(connection, cut), "a connection is terminated")
+
+    await scene.all_done()
+
+    assert sorted(scene.history.jobs("started")) == jobs
+    scene.check()
+
+
+def terminate_one(connection: psycopg.Connection, cut: set[int]) -> bool:
+    """Terminate the worker's oldest connection, the listening one included; whether there was one."""
+    row = connection.execute(
+        "select pid, pg_terminate_backend(pid, 5000) from pg_stat_activity"
+        " where application_name = %s and pid <> all (%s) order by backend_start limit 1",
+        [NAME, list(cut)],
+    ).fetchone()
+    cut.update(row[:1] if row else ())
+    return row is not None
+
+
+async def test_a_listener_that_was_cut_hears_again(scene: Scene, connection: psycopg.Connection) -> None:
+    """The worker polls too rarely to find the jobs by itself."""
+    worker = scene.start(make_conninfo(scene.dsn, application_name=NAME), poll_seconds=600)
+    await worker.ready()
+    await until(lambda: listener(connection) is not None, "the worker listens")
+    cut = listener(connection)
+    connection.execute("select pg_terminate_backend(%s, 5000)", [cut])
+    missed = await scene.add(1)
+    await until(lambda: scene.history.jobs("settled") == missed, "a job that was announced to nobody is found")
+    await until(lambda: listener(connection) not in {None, cut}, "the worker listens again")
+
+    heard = await scene.add(1)
+
+    await until(lambda: scene.history.jobs("settled") == [*missed, *heard], "an announced job is found")
+    scene.check()
+
+
+def listener(connection: psycopg.Connection) -> int | None:
+    row = connection.execute(
+        "select pid from pg_stat_activity where application_name = %s and query ilike 'listen%%'", [NAME]
+    ).fetchone()
+    return None if row is None else row[0]
