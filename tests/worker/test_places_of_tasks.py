@@ -108,6 +108,27 @@ async def test_an_attempt_that_takes_too_long_fails(
     assert (job.attempts, job.locked_at) == (1, None)
 
 
+async def test_threads_that_outlive_their_timeout_do_not_keep_others_waiting(app: App, client: Client) -> None:
+    end, ran = threading.Event(), []
+
+    @app.task(timeout=timedelta(milliseconds=50))
+    def slow() -> None:
+        end.wait(20)
+
+    @app.task
+    def quick() -> None:
+        ran.append(threading.current_thread())
+
+    await client.add_raw_jobs([RawJobSpec("slow", None), RawJobSpec("slow", None)])
+    await client.add_raw_jobs([RawJobSpec("quick", None), RawJobSpec("quick", None)])
+    await asyncio.wait_for(run_all(app, concurrency=1), 10)
+    end.set()
+
+    assert len(ran) == 2
+    assert ran[0] is ran[1]
+    await until(lambda: not ran[0].is_alive(), "the thread ends with the worker")
+
+
 async def test_a_timeout_of_the_handlers_own_is_told_as_such(
     app: App, client: Client, connection: psycopg.Connection
 ) -> None:

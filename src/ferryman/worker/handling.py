@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import inspect
 import logging
@@ -19,12 +18,11 @@ from ferryman.worker.children import ChildFailure, ChildOrder, ChildSuccess, Poo
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, Snoozed, describe, storable_error
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from ferryman.context import WorkerContext
     from ferryman.tasks import Task
     from ferryman.worker.children import ChildPool
     from ferryman.worker.claims import Claim
+    from ferryman.worker.threads import Threads
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -43,7 +41,7 @@ class ChildTaskError(Exception):
 class Handlers:
     """Calls handlers: on the loop, in a thread, in a child process."""
 
-    def __init__(self, threads: Executor, children: ChildPool, *, interrupted_delay: float) -> None:
+    def __init__(self, threads: Threads, children: ChildPool, *, interrupted_delay: float) -> None:
         self._threads = threads
         self._children = children
         self._interrupted_delay = interrupted_delay
@@ -75,10 +73,7 @@ class Handlers:
             return await self._call_in_thread(call)
 
     async def _call_in_thread(self, call: functools.partial[Any]) -> Any:
-        loop = asyncio.get_running_loop()
-        result, error = await loop.run_in_executor(self._threads, contextvars.copy_context().run, _end_of, call)
-        if error is not None:
-            raise error
+        result = await self._threads.run(call)
         # A plain function may hand out a coroutine, as a wrapper around an async one does.
         return await result if inspect.isawaitable(result) else result
 
@@ -116,14 +111,6 @@ class Handlers:
                 )
             case _:
                 return Failed(_told(error), delay=_delay(task, claim, error))
-
-
-def _end_of(call: functools.partial[Any]) -> tuple[Any, BaseException | None]:
-    """What it returned and what it raised. A future cannot carry every exception: some would stop those who wait."""
-    try:
-        return call(), None
-    except BaseException as error:  # noqa: BLE001 - raised again where it can be handled
-        return None, error
 
 
 def _was_cancelled() -> bool:

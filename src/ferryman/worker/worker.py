@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from ferryman.worker.outcomes import Completed, Failed, Interrupted, Unstarted
 from ferryman.worker.reports import Reports
 from ferryman.worker.settler import Settlement, Settler
 from ferryman.worker.stopping import Stopping
+from ferryman.worker.threads import Threads
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ class Worker:
         )
         async with AsyncExitStack() as stack:
             children = await stack.enter_async_context(ChildPool(options.concurrency))
-            threads = ThreadPoolExecutor(options.concurrency, thread_name_prefix="ferryman")
-            stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+            threads = Threads()
+            stack.callback(threads.close)
             delay = options.shutdown.interrupted_job_retry_delay.total_seconds()
             handlers = Handlers(threads, children, interrupted_delay=delay)
             self._attempts = Attempts(
