@@ -144,6 +144,29 @@ async def test_a_job_that_can_neither_be_deleted_nor_changed_stays_locked_alone(
     assert "stays locked" in caplog.text
 
 
+async def test_no_more_jobs_are_claimed_while_too_many_outcomes_wait(
+    app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ferryman.worker.worker.MOST_UNSETTLED_PER_SLOT", 3)
+    ran = []
+
+    @app.task
+    async def end(number: int) -> None:
+        ran.append(number)
+
+    trigger(connection, "delete", "raise 'too busy' using errcode = '53200';")
+    await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(50)])
+    worker = worker_of(app, concurrency=2)
+    async with running(worker):
+        await until(lambda: ran != [] and worker._has_too_much_unsettled(), "too many wait")
+        await until(lambda: not worker._running, "those that were claimed have run")
+        assert len(ran) <= 2 * 3 + 2
+        connection.execute("drop trigger refuse on graphile_worker._private_jobs")
+        await until(lambda: jobs(connection) == [], "all are done, without waiting for a poll")
+
+    assert sorted(ran) == list(range(50))
+
+
 async def test_delays_gather_outcomes_and_the_end_writes_them_at_once(
     app: App, client: Client, connection: psycopg.Connection
 ) -> None:

@@ -40,6 +40,8 @@ logger = logging.getLogger("ferryman.worker")
 
 MOST_UNSETTLED_PER_SLOT = 100
 """Beyond this many outcomes that wait to be written, no more jobs are claimed."""
+SECONDS_HELD_BACK = 0.1
+"""How often to look whether they were written."""
 SECONDS_TO_FLUSH = 30.0
 SECONDS_AFTER_HURRY = 5.0
 """How long outcomes may take to be written when the worker shall end at once."""
@@ -188,8 +190,11 @@ class Worker:
         trouble = Trouble("claiming jobs")
         while not self._stop.begun.is_set():
             free = self._options.concurrency - len(self._running)
-            if free <= 0 or self._has_too_much_unsettled():
+            if free <= 0:
                 await self._alarm.wait(self._options.poll_interval.total_seconds())
+                continue
+            if self._has_too_much_unsettled():
+                await self._alarm.wait(SECONDS_HELD_BACK)
                 continue
             was_idle = not self._running and self._settler.unsettled == 0
             self._alarm.hush()
