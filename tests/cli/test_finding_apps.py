@@ -56,6 +56,7 @@ def test_packages_are_found_too(here: Path) -> None:
     [
         ("smaple", "there is no module 'smaple' in {here} or among the installed packages. Did you mean 'sample'?"),
         ("jobs", "Did you mean 'shop.jobs'?"),
+        ("sample.app", "Did you mean 'sample:app'?"),
         ("shop.nothing", "there is no module 'shop.nothing'"),
         ("zzz", "Modules here: absent, broken, empty, odd, sample, shop.jobs, two."),
         ("sample.py", "'sample.py' is a file, and a module is wanted: try 'sample'."),

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     Process = Callable[..., subprocess.Popen[bytes]]
 
 
-@pytest.fixture
-def passable(tmp_path: Path) -> Path:
-    """A folder that PostgreSQL's account can reach when the tests run as root."""
-    for parent in (tmp_path, *list(tmp_path.parents)[:2]):
-        parent.chmod(0o711)
-    return tmp_path / "postgres"
-
-
 def test_the_exit_code_reaches_the_shell(process: Process, database: str) -> None:
     where = {"DATABASE_URL": database}
     for arguments, code in ((["jobs", "counts"], 0), (["jobs", "show", "7"], 1), (["jobs", "shwo"], 2)):
@@ -86,9 +78,10 @@ def test_output_in_a_poor_encoding_is_still_complete(process: Process, database:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_private_postgres_runs_until_it_is_told_to_stop(
-    process: Process, passable: Path, number: signal.Signals
+    process: Process, server_folder: Path, number: signal.Signals
 ) -> None:
-    started = process(["postgres", "--folder", str(passable), "--json"])
+    folder = server_folder / "postgres"
+    started = process(["postgres", "--folder", str(folder), "--json"])
     assert started.stdout is not None
     ready = json.loads(started.stdout.readline())
     with psycopg.connect(ready["database_url"]) as connection:
@@ -99,11 +92,12 @@ def test_the_private_postgres_runs_until_it_is_told_to_stop(
 
     assert started.returncode == 0
     assert told == b""
-    assert str(passable) == ready["folder"]
+    assert str(folder) == ready["folder"]
 
 
-def test_the_private_postgres_prints_a_line_to_copy(process: Process, passable: Path) -> None:
-    started = process(["postgres", "--folder", str(passable)])
+def test_the_private_postgres_prints_a_line_to_copy(process: Process, server_folder: Path) -> None:
+    folder = server_folder / "postgres"
+    started = process(["postgres", "--folder", str(folder)])
     assert started.stdout is not None
     line = started.stdout.readline().decode()
     script = f'{line}\nexec "$0" schema status'

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from cli.conftest import Ran
     from ferryman import SyncClient
 
 TASKS = """
@@ -99,7 +100,6 @@ def test_a_job_that_outlasts_the_grace_period_goes_back_and_does_not_keep_the_pr
     started.wait_for("here to stay")
 
     assert started.stop() == 0
-    assert "a handler goes on" in started.text
     returned = sync_client.get_job(job.id)
     assert (returned.locked_by, returned.attempts) == (None, 0)
 
@@ -163,11 +163,12 @@ def test_systemd_hears_of_the_start_and_of_the_end(worker: Callable[..., Started
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address)
         systemd.settimeout(20)
-        started = worker(NOTIFY_SOCKET=address)
+        started = worker(NOTIFY_SOCKET=address, WATCHDOG_USEC="30000000")
 
-        assert systemd.recv(100) == b"READY=1"
+        assert until(lambda: (word := systemd.recv(100)) != b"WATCHDOG=1" and word, "a start") == b"READY=1"
+        assert systemd.recv(100) == b"WATCHDOG=1"
         started.send(signal.SIGTERM)
-        assert systemd.recv(100) == b"STOPPING=1"
+        assert until(lambda: (word := systemd.recv(100)) != b"WATCHDOG=1" and word, "an end") == b"STOPPING=1"
     assert started.wait() == 0
 
 
@@ -190,6 +191,14 @@ def test_without_a_database_the_worker_says_so_and_ends(folder: Path) -> None:
     assert started.wait() == 1
     assert "Error: no database is configured." in started.text
     assert "Traceback" not in started.text
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
+def test_a_grace_period_that_is_none_is_refused(run: Callable[..., Ran], seconds: str) -> None:
+    ran = run("worker", "tasks", "--grace", seconds)
+
+    assert ran.code == 2
+    assert "Invalid value for '--grace'" in ran.err
 
 
 def test_once_goes_with_one_process_only(worker: Callable[..., Started]) -> None:

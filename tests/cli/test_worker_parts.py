@@ -9,6 +9,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+import click
+
 from ferryman.cli.worker.logs import JsonFormatter, TextFormatter
 from ferryman.cli.worker.reloading import Files
 from ferryman.cli.worker.status_line import CLEAR_LINE, AboveStatusLine, StatusLine
@@ -53,6 +55,13 @@ def test_what_is_printed_goes_above_the_status_line() -> None:
     print("one", "two", file=AboveStatusLine(terminal))
 
     assert terminal.getvalue() == f"{CLEAR_LINE}0 running  0 done  0 failed  0/s{CLEAR_LINE}one two\n"
+
+
+def test_a_stream_above_the_status_line_takes_what_the_terminal_takes() -> None:
+    stream = AboveStatusLine(io.StringIO())
+    click.echo("an error", file=stream)
+
+    assert stream.getvalue() == f"{CLEAR_LINE}an error\n"
 
 
 def test_a_log_line_names_the_job_and_interprets_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +27,19 @@ F = TypeVar("F", bound="Callable[..., Any]")
 logger = logging.getLogger("ferryman.cli")
 
 LEVELS = click.Choice(["debug", "info", "warning", "error"], case_sensitive=False)
+MOST_SECONDS = 604_800.0
+"""A week."""
+
+
+class Seconds(click.FloatRange):
+    """A length of time that a program can wait for: neither endless nor undefined."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, within its range. What is no number at all is within every range of click's."""
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return float(seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +64,14 @@ def worker_options(command: F) -> F:
             click.option(
                 "--poll-interval",
                 "poll_seconds",
-                type=click.FloatRange(min=0.01),
+                type=Seconds(0.01, MOST_SECONDS),
                 metavar="SECONDS",
                 help="How often to look for jobs when none is announced.  [default: 2]",
             ),
             click.option(
                 "--grace",
                 "grace_seconds",
-                type=click.FloatRange(min=0),
+                type=Seconds(0.0, MOST_SECONDS),
                 metavar="SECONDS",
                 help="How long running jobs may go on after a signal to stop.  [default: 5]",
             ),

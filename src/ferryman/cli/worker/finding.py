@@ -55,7 +55,10 @@ def _missing(name: str) -> AppNotFoundError:
     here = sorted(_modules_here())
     # A misspelling, or the right name at another place: `tasks` for `shop.tasks`.
     guesses = get_close_matches(name, here, n=1) or [each for each in here if each.endswith(f".{name}")]
-    if guesses:
+    parent, _, last = name.rpartition(".")
+    if parent in here and last:
+        hint = f"Did you mean {f'{parent}:{last}'!r}?"
+    elif guesses:
         hint = f"Did you mean {guesses[0]!r}?"
     elif here:
         hint = f"Modules here: {', '.join(here[:8])}{', …' if len(here) > 8 else ''}."  # noqa: PLR2004 - enough to see

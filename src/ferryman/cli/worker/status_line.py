@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
@@ -28,13 +29,11 @@ class StatusLine:
     def draw(self, everyone: Iterable[Vitals]) -> None:
         """Show what is known now."""
         width = shutil.get_terminal_size().columns - 1
-        self._terminal.write(f"{CLEAR_LINE}{self.text(everyone, time.monotonic())[:width]}")
-        self._terminal.flush()
+        self._show(self.text(everyone, time.monotonic())[:width])
 
     def clear(self) -> None:
         """Leave the terminal as it was."""
-        self._terminal.write(CLEAR_LINE)
-        self._terminal.flush()
+        self._show("")
 
     def text(self, everyone: Iterable[Vitals], now: float) -> str:
         """The line itself."""
@@ -42,6 +41,11 @@ class StatusLine:
         done, failed = sum(each.done for each in counts), sum(each.failed for each in counts)
         running = sum(each.running for each in counts)
         return f"{running:,} running  {done:,} done  {failed:,} failed  {self._rate(now, done + failed):,.0f}/s"
+
+    def _show(self, text: str) -> None:
+        with suppress(OSError):  # the terminal was closed; the worker goes on, or is told to stop
+            self._terminal.write(CLEAR_LINE + text)
+            self._terminal.flush()
 
     def _rate(self, now: float, ended: int) -> float:
         self._looks.append((now, ended))
@@ -63,7 +67,7 @@ class AboveStatusLine:
     def write(self, text: str) -> int:
         """Write, above the status line."""
         if not text:
-            return 0
+            return self._stream.write(text)  # click finds out by an empty write whether a stream takes bytes
         before, self._is_at_start = CLEAR_LINE if self._is_at_start else "", text.endswith("\n")
         self._stream.write(before + text)
         return len(text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ferryman.cli.worker.systemd import notify
-from ferryman.cli.worker.vitals import readiness
+from ferryman.cli.worker.vitals import liveness, readiness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,8 @@ class Watch:
         if answer.status == "stopping" and not self._told_stopping:
             self._told_stopping = True
             notify("STOPPING=1")
+        if "WATCHDOG_USEC" in os.environ and liveness(self.everyone).is_good:
+            notify("WATCHDOG=1")
         if self._status_line is not None:
             self._status_line.draw(self.everyone)
 
