@@ -27,9 +27,9 @@ async def proxy(server: EmbeddedPostgres, scene: Scene) -> AsyncIterator[Proxy]:
 
 
 async def test_resets_in_the_middle_of_work_neither_lose_nor_repeat_jobs(scene: Scene, proxy: Proxy) -> None:
-    jobs = await scene.add(120, queues=[None, "a", "b"], seconds=0.01)
+    jobs = await scene.add(80, queues=[None, "a", "b"], seconds=0.01)
     scene.start(proxy.dsn)
-    for done in range(20, 100, 20):
+    for done in range(15, 75, 15):
         await until(lambda done=done: len(scene.history.jobs("ended")) >= done, f"{done} jobs ended")
         proxy.reset()
 

@@ -72,10 +72,10 @@ async def test_jobs_survive_the_death_of_the_server(own_server: EmbeddedPostgres
 async def test_jobs_are_done_once_while_each_connection_is_terminated_in_turn(
     scene: Scene, connection: psycopg.Connection
 ) -> None:
-    jobs = await scene.add(120, queues=[None, "a", "b"], seconds=0.01)
+    jobs = await scene.add(80, queues=[None, "a", "b"], seconds=0.01)
     scene.start(make_conninfo(scene.dsn, application_name=NAME))
     cut: set[int] = set()
-    for done in range(10, 100, 10):
+    for done in range(10, 70, 10):
         await until(lambda done=done: len(scene.history.jobs("ended")) >= done, f"{done} jobs ended")
         await until(lambda: terminate_one(connection, cut), "a connection is terminated")
 
