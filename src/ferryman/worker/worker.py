@@ -42,6 +42,7 @@ MOST_UNSETTLED_PER_SLOT = 100
 """Beyond this many outcomes that wait to be written, no more jobs are claimed."""
 SECONDS_HELD_BACK = 0.1
 """How often to look whether they were written."""
+SECONDS_BETWEEN_LOOKS_AT_THE_UNSETTLED = 0.01
 SECONDS_TO_FLUSH = 30.0
 SECONDS_AFTER_HURRY = 5.0
 """How long outcomes may take to be written when the worker shall end at once."""
@@ -223,7 +224,7 @@ class Worker:
         if self._stop.begun.is_set():
             self._settler.settle(claim, Unstarted())
             return
-        task = self._app.tasks[self._claimer.tasks[claim.task_id]]
+        task = self._app.registry[self._claimer.tasks[claim.task_id]]
         self._running[claim] = asyncio.create_task(self._attempt(task, claim), name=f"job {claim.job_id}")
 
     async def _attempt(self, task: Task[..., Any], claim: Claim) -> None:
