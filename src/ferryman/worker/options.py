@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class WorkerShutdownConfig:
     """How a worker ends.
 
-    listen_os_shutdown_signals: whether SIGTERM, SIGINT, SIGHUP, SIGUSR2 and SIGPIPE end it
+    listen_os_shutdown_signals: whether SIGTERM, SIGINT, SIGHUP and SIGUSR2 end it
     grace_period: how long running jobs may go on; a second signal ends them at once
     interrupted_job_retry_delay: how long a job that was interrupted waits for its next run; its attempt does not count
     """

@@ -45,18 +45,36 @@ class Reports:
         identifier = self._tasks.get(claim.task_id, "")
         if isinstance(outcome, Failed):
             first_line = outcome.error.partition("\n")[0]
-            logger.warning("job %d (%s) failed, attempt %d: %s", claim.job_id, identifier, claim.attempts, first_line)
+            logger.warning(
+                "job %d (%s) failed, attempt %d: %s",
+                claim.job_id,
+                identifier,
+                claim.attempts,
+                first_line,
+                extra=self._fields(claim),
+            )
         event = self._event(claim, outcome, identifier)
         if event is not None:
             await self._hooks.emit(event)
 
     async def _tell_refused(self, claim: Claim, outcome: Outcome) -> None:
         logger.warning(
-            "job %d was taken away from this worker before it ended; its outcome was not recorded", claim.job_id
+            "job %d was taken away from this worker before it ended; its outcome was not recorded",
+            claim.job_id,
+            extra=self._fields(claim),
         )
         if self._hooks.wants(SettleRefused):
             kind = _kind(outcome)
             await self._hooks.emit(SettleRefused(job_id=claim.job_id, worker_id=self._worker_id, outcome=kind))
+
+    def _fields(self, claim: Claim) -> dict[str, object]:
+        """What a structured log keeps apart from the message."""
+        return {
+            "job_id": claim.job_id,
+            "task": self._tasks.get(claim.task_id, ""),
+            "attempt": claim.attempts,
+            "worker_id": self._worker_id,
+        }
 
     def _event(self, claim: Claim, outcome: Outcome, identifier: str) -> Observer | None:
         worker_id = self._worker_id

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferryman.worker")
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGPIPE)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
+"""Without SIGPIPE: with a handler installed, any job that writes to a closed socket would end the worker."""
 SECONDS_THAT_A_STORM_LASTS = 1.0
 """Signals within this time of the first count as one: terminals and supervisors like to send several."""
 
@@ -89,7 +90,7 @@ class Stopping:
         finally:
             for number, earlier in before.items():
                 loop.remove_signal_handler(number)
-                # The loop would leave the system's default behind, which for SIGPIPE is death.
+                # The loop would leave the system's default behind, which is death.
                 if earlier is not None:
                     signal.signal(number, earlier)
 
