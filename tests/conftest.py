@@ -36,7 +36,8 @@ def _no_database_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 def server() -> Iterator[EmbeddedPostgres]:
     """The PostgreSQL that all tests share. It loses data in a power cut, which tests do not need to survive."""
     with reachable_folder() as folder:
-        settings = {"fsync": "off", "max_connections": "300"}
+        # Autovacuum comes when it likes; tests that need it run VACUUM themselves.
+        settings = {"fsync": "off", "max_connections": "300", "autovacuum": "off"}
         with EmbeddedPostgres(folder / "postgres", settings=settings, linger=timedelta()) as started:
             yield started
 

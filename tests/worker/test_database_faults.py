@@ -114,17 +114,23 @@ async def test_an_idle_worker_asks_at_most_once_a_second(server: EmbeddedPostgre
         async with running(worker_of(app, poll_interval=WorkerOptions().poll_interval)):
             await asyncio.sleep(seconds)
         # Connections report what they did for certain only when they end.
-        await until(lambda: backends(observer) == [], "the worker's connections are gone")
+        await until(lambda: connections() == 0, "the worker's connections are gone")
         return transactions() - before
 
+    name = conninfo_to_dict(app.settings.database_url)["dbname"]
+
+    def connections() -> int:
+        [(count,)] = observer.execute("select count(*) from pg_stat_activity where datname = %s", [name])
+        return count
+
     def transactions() -> int:
-        name = conninfo_to_dict(app.settings.database_url)["dbname"]
         statement = "select xact_commit + xact_rollback from pg_stat_database where datname = %s"
         [(count,)] = observer.execute(statement, [name])
         return count
 
     # From outside, so that looking does not count.
     with psycopg.connect(server.dsn, autocommit=True) as observer:
-        short, long = await transactions_in_a_life_of(0.5), await transactions_in_a_life_of(4.5)
+        short, long = await transactions_in_a_life_of(0.5), await transactions_in_a_life_of(8.5)
 
-    assert long - short <= 4
+    # A life may open one connection more than the other, so the longer one is long enough for that not to matter.
+    assert long - short <= 8
