@@ -1,10 +1,13 @@
-# `make test` and `make demo` do all their own set-up: they need Python 3.11 or newer, and nothing else.
+# `make test` and `make demo` do all their own set-up: they need Python 3.11 or newer. The tests also need PgBouncer, and
+# install it on Debian when they run as root.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+SHELL  := bash
+.SHELLFLAGS := -o pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench proof clean
 
 help:  ## Show these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,8 +24,13 @@ check: $(VENV)/ready
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(VENV)/ready  ## Measure enqueueing beside the bare SQL functions and Node
-	@$(BIN)/python -m benchmarks.enqueue
+bench: $(VENV)/ready  ## Measure Ferryman beside its peers; installs them first, and takes an hour
+	@$(BIN)/python -m benchmarks
+
+proof: $(VENV)/ready  ## Kill workers ten thousand times, and judge by a history outside PostgreSQL
+	@$(BIN)/python -m benchmarks.kill --kills 10000 --zombies 200 --seed 1 | tee docs/proof/kills-seed-1.txt
+	@$(BIN)/python -m benchmarks.recovery_time --trials 100 | tee docs/proof/recovery-time.txt
+	@$(BIN)/python -m benchmarks.recovery_time --trials 100 --pooler | tee docs/proof/recovery-time-pooler.txt
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import tempfile
 from contextlib import contextmanager
 from datetime import timedelta
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 _numbers = itertools.count(1)
+
+
+def pytest_configure() -> None:
+    """Let processes that tests start heed signals, also when a shell has started the tests in the background."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

@@ -1,41 +1,90 @@
 """Durable background jobs for Python on PostgreSQL, in Graphile Worker's tables."""
 
 from ferryman.app import App
-from ferryman.client import Cleaned, CleanupTask, Client, JobCounts, JobPage, SyncClient
+from ferryman.client import (
+    Cleaned,
+    CleanupTask,
+    Client,
+    JobCounts,
+    JobPage,
+    JobProgress,
+    KnownCrontab,
+    Schedule,
+    SyncClient,
+)
 from ferryman.context import CONTEXT, WorkerContext
 from ferryman.control import Fail, Retry, Snooze
-from ferryman.errors import FerrymanError
+from ferryman.cron import Cron, Crontab, CrontabFill, CrontabTimer, Weekday, parse_crontab
+from ferryman.errors import FerrymanError, LeaseLostError, WorkerCrashed
+from ferryman.health import Finding, HealthLimits, HealthReport, Repair, Repaired, Severity
 from ferryman.jobs import Job, JobKeyMode, JobSpec, JobState, NewJob, RawJobSpec, RescheduleJobOptions
+from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
+from ferryman.recovery.results import (
+    ActiveWorker,
+    Crash,
+    LostWorker,
+    Pruned,
+    Recovery,
+    SweepStaleWorkersOptions,
+    SweepStaleWorkersResult,
+)
 from ferryman.tasks import Task
-from ferryman.worker import BatchResult, Worker, WorkerOptions, WorkerShutdownConfig
+from ferryman.worker import BatchResult, LocalQueueConfig, Worker, WorkerOptions, WorkerShutdownConfig
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CONTEXT",
+    "INFRASTRUCTURE_RESILIENT_FLAG",
+    "ActiveWorker",
     "App",
     "BatchResult",
     "Cleaned",
     "CleanupTask",
     "Client",
+    "Crash",
+    "Cron",
+    "Crontab",
+    "CrontabFill",
+    "CrontabTimer",
     "Fail",
     "FerrymanError",
+    "Finding",
+    "HealthLimits",
+    "HealthReport",
     "Job",
     "JobCounts",
     "JobKeyMode",
     "JobPage",
+    "JobProgress",
     "JobSpec",
     "JobState",
+    "KnownCrontab",
+    "LeaseLostError",
+    "LocalQueueConfig",
+    "LostWorker",
     "NewJob",
+    "Pruned",
     "RawJobSpec",
+    "Recovery",
+    "Repair",
+    "Repaired",
     "RescheduleJobOptions",
     "Retry",
+    "Schedule",
+    "Severity",
     "Snooze",
+    "SweepStaleWorkersOptions",
+    "SweepStaleWorkersResult",
     "SyncClient",
     "Task",
+    "Weekday",
     "Worker",
     "WorkerContext",
+    "WorkerCrashed",
     "WorkerOptions",
+    "WorkerRecoveryConfig",
     "WorkerShutdownConfig",
     "__version__",
+    "parse_crontab",
 ]

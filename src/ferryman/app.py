@@ -7,14 +7,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ferryman.client import Client, SyncClient
+from ferryman.cron.registry import CrontabRegistry
+from ferryman.lifespans import Lifespans
 from ferryman.settings import Settings
 from ferryman.tasks import TaskDecorator, TaskRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import Unpack
 
+    from ferryman.cron import CronOptions, Crontab, CrontabTimer
+    from ferryman.cron.registry import D
     from ferryman.hooks import HookRegistry
+    from ferryman.lifespans import L
     from ferryman.tasks import Task
+    from ferryman.worker import WorkerOptions
 
 
 class App:
@@ -26,15 +33,24 @@ class App:
     database_url: a PostgreSQL URL or libpq connection string (default: DATABASE_URL, then libpq's PG* variables)
     schema: the schema that holds the queue (default: graphile_worker)
     max_payload_bytes: the largest payload that may be added (default: 1 MiB)
+    worker: how `ferryman worker` runs the tasks: hooks, extensions, a local queue, …; its command line wins
     """
 
     def __init__(
-        self, database_url: str | None = None, *, schema: str | None = None, max_payload_bytes: int | None = None
+        self,
+        database_url: str | None = None,
+        *,
+        schema: str | None = None,
+        max_payload_bytes: int | None = None,
+        worker: WorkerOptions | None = None,
     ) -> None:
         given = {"database_url": database_url, "schema": schema, "max_payload_bytes": max_payload_bytes}
         self._given: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         Settings(**self._given)
         self.registry = TaskRegistry()
+        self.worker_options = worker
+        self.lifespans = Lifespans()
+        self._crontabs = CrontabRegistry()
 
     def __repr__(self) -> str:
         return f"<App: {', '.join(self.registry) or 'no tasks'}>"
@@ -54,9 +70,41 @@ class App:
         """Makes a task of a function or a class: `@app.task`, or `@app.task(identifier=…, max_attempts=…)`."""
         return TaskDecorator(self.registry.add)
 
+    def lifespan(self, function: L) -> L:
+        """Open what tasks need before the first job, and close it after the last, on the worker's event loop.
+
+            @app.lifespan
+            async def http() -> AsyncIterator[dict[str, object]]:
+                async with httpx.AsyncClient() as client:
+                    yield {"http": client}  # ctx.extensions["http"]
+
+        Several are opened one after the other, and closed in reverse.
+        """
+        self.lifespans.add(function)
+        return function
+
+    @property
+    def crontabs(self) -> list[Crontab]:
+        """The schedules; `CrontabError` when the payload of one does not fit its task."""
+        return self._crontabs.finished()
+
+    def add_crontabs(self, *crontabs: Crontab) -> None:
+        """Add schedules that `Cron` built or `parse_crontab` read."""
+        self._crontabs.add(crontabs)
+
+    def cron(self, pattern: str | CrontabTimer, **options: Unpack[CronOptions]) -> Callable[[D], D]:
+        """Schedule the task below it: `@app.cron("0 8 * * *")`, above `@app.task`.
+
+        The options are those of `Cron`: id, fill, payload, time_zone, …; a second schedule of a task needs an id.
+        """
+        return self._crontabs.decorator(self.registry, pattern, **options)
+
     def include(self, other: App) -> None:
-        """Take over the tasks of another `App`, such as one that a library defines. Its settings stay its own."""
+        """Take over the tasks, schedules and lifespans of another `App`, such as a library's, but no settings."""
         self.registry.include(other.registry)
+        self._crontabs.include(other._crontabs)
+        for lifespan in other.lifespans:
+            self.lifespans.add(lifespan)
 
     def client(
         self, *, use_local_time: bool = False, max_connections: int = 10, hooks: HookRegistry | None = None

@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from ferryman.errors import TaskError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ferryman.client import Client
     from ferryman.jobs import Job
+    from ferryman.leases import Lease
 
 _logger = logging.getLogger("ferryman.task")
+
+
+def _ignore(fraction: float, message: str | None) -> None:
+    """Nobody listens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,8 @@ class WorkerContext:
     client: adds and changes jobs; None in a child process
     extensions: what the worker's options brought along
     shutting_down: set when the worker has begun to end; the handler may finish early, or ignore it
+    lease: the hold on the job, which `complete_in` and `lease_lost` speak of
+    report: takes what `set_progress` tells
     """
 
     job: Job
@@ -38,6 +45,8 @@ class WorkerContext:
     client: Client | None = field(default=None, repr=False)
     extensions: Mapping[Any, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     shutting_down: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    lease: Lease | None = field(default=None, repr=False)
+    report: Callable[[float, str | None], None] = field(default=_ignore, repr=False)
 
     @property
     def payload(self) -> Any:
@@ -48,6 +57,45 @@ class WorkerContext:
     def is_shutting_down(self) -> bool:
         """Whether the worker has begun to end."""
         return self.shutting_down.is_set()
+
+    @property
+    def lease_lost(self) -> bool:
+        """Whether the job was taken away, because this worker was thought dead. Whatever comes of it is discarded.
+
+        A handler on the event loop is cancelled then; one in a thread should look here now and then.
+        """
+        return self.lease is not None and self.lease.is_lost
+
+    async def complete_in(self, using: Any) -> None:
+        """Complete the job inside a transaction of your own: both are committed, or neither.
+
+        using: an async connection or session of psycopg, asyncpg or SQLAlchemy, with your transaction open
+
+        Commit before the handler returns; if it returns without, the attempt has failed. `LeaseLostError` when the job
+        was taken away from this worker: let it roll your transaction back.
+        """
+        await self._held().complete_in(using)
+
+    def complete_in_blocking(self, using: Any) -> None:
+        """`complete_in` for a plain `def`: with a blocking connection, session or Django alias."""
+        self._held().complete_in_blocking(using)
+
+    def set_progress(self, fraction: float, message: str | None = None) -> None:
+        """Tell how far the job is, from 0 to 1, for `client.get_progress` and `ferryman jobs show`.
+
+        Costs next to nothing: what is told within a second is written together, and only the last of it.
+        """
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"progress is a fraction from 0 to 1; got {fraction!r}")
+        self.report(fraction, message)
+
+    def _held(self) -> Lease:
+        if self.lease is None:
+            raise TaskError(
+                "complete_in was called, but no worker is running this task, so there is no job to complete. "
+                "In a test, give the context a lease."
+            )
+        return self.lease
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:

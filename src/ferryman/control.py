@@ -5,17 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ferryman.errors import FerrymanError
+from ferryman.payloads import encode_payload
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
 
 class Retry(FerrymanError):  # noqa: N818 - a decision, not an error
-    """The attempt failed; try again after this delay instead of the one that the task's policy says."""
+    """The attempt failed; the next one shall come after another delay, or work on another payload.
 
-    def __init__(self, reason: str = "the handler asked for a retry", *, after: timedelta) -> None:
+    after: how long to wait, instead of what the task's policy says
+    payload: what the next attempt gets; None keeps the payload. It is stored together with the failure
+    """
+
+    def __init__(
+        self, reason: str = "the handler asked for a retry", *, after: timedelta | None = None, payload: object = None
+    ) -> None:
         super().__init__(reason)
         self.after = after
+        self.payload_json = None if payload is None else encode_payload(payload)
 
 
 class Fail(FerrymanError):  # noqa: N818

@@ -1,4 +1,4 @@
-"""How long a failed job waits before its next attempt."""
+"""What follows a failure: how long a job waits before its next attempt, and whether it has one after a crash."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from ferryman.errors import ConfigurationError
+
+OnCrash: TypeAlias = Literal["requeue", "retry", "fail"]
+"""What becomes of a job whose worker died while it ran.
+
+requeue: its attempt is given back, and it runs again after a delay
+retry: the attempt is used up, as by an error, and it runs again if there are more
+fail: it fails for good, because what it has done by then must not be done twice
+"""
+ON_CRASH: tuple[OnCrash, ...] = ("requeue", "retry", "fail")
 
 
 class RetryPolicy(Protocol):

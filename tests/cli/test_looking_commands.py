@@ -112,6 +112,19 @@ def test_a_job_is_shown_whole(ferryman: Callable[..., Ran], connection: psycopg.
     assert "last error\nfirst\nsecond" in shown
 
 
+@pytest.mark.usefixtures("some_jobs")
+def test_a_running_job_shows_how_far_it_is(ferryman: Callable[..., Ran], connection: psycopg.Connection) -> None:
+    connection.execute("update graphile_worker._private_jobs set locked_by = 'me', locked_at = now() where id = 1")
+    connection.execute(
+        "insert into graphile_worker._ferryman_progress"
+        " select id, locked_by, locked_at, 0.25, 'page 5', now() from graphile_worker._private_jobs where id = 1"
+    )
+
+    assert "progress    25% page 5  (told 20" in ferryman("jobs", "show", 1).out
+    assert ferryman("jobs", "show", 1, "--json").json["progress"]["fraction"] == 0.25
+    assert ferryman("jobs", "show", 2, "--json").json["progress"] is None
+
+
 def test_a_job_that_is_not_there_is_an_error(ferryman: Callable[..., Ran]) -> None:
     ran = ferryman("jobs", "show", 7)
     assert ran.code == 1

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from cli.workers import STARTED, Started, probe, until
 
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
 
     from cli.conftest import Ran
     from ferryman import SyncClient
+    from ferryman.embedded import EmbeddedPostgres
 
 TASKS = """
 import asyncio
@@ -49,6 +56,12 @@ def never_end(ctx: WorkerContext) -> None:
 
 
 @app.task
+async def block_the_loop() -> None:
+    while not Path("wake up").exists():
+        time.sleep(0.01)
+
+
+@app.task
 async def fail(ctx: WorkerContext) -> None:
     raise ValueError("no good")
 """
@@ -74,7 +87,7 @@ def worker(folder: Path, database: str) -> Iterator[Callable[..., Started]]:
         each.clear_away()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2])
 def test_a_signal_lets_running_jobs_finish(
     worker: Callable[..., Started], folder: Path, sync_client: SyncClient, number: signal.Signals
 ) -> None:
@@ -90,6 +103,38 @@ def test_a_signal_lets_running_jobs_finish(
     assert "good morning" in started.text
     assert sync_client.counts().total == 0
     assert "goes on" not in started.text
+
+
+def test_fifty_signals_in_a_row_are_like_one(
+    worker: Callable[..., Started], folder: Path, sync_client: SyncClient
+) -> None:
+    sync_client.add_raw_job("sleep_until_told")
+    started = worker("--grace", "60")
+    started.wait_for("good night")
+
+    for number in (signal.SIGTERM, signal.SIGHUP) * 25:
+        started.send(number)
+    started.wait_for("received; finishing running jobs")
+    (folder / "wake up").touch()
+
+    assert started.wait() == 0
+    assert started.text.count("finishing running jobs") == 1
+    assert "good morning" in started.text
+    assert sync_client.counts().total == 0
+
+
+def test_a_second_signal_cancels_at_once(worker: Callable[..., Started], sync_client: SyncClient) -> None:
+    job = sync_client.add_raw_job("sleep_until_told")
+    started = worker("--grace-period", "3600")
+    started.wait_for("good night")
+    started.send(signal.SIGTERM)
+    started.wait_for("SIGTERM received")
+
+    until(lambda: started.send(signal.SIGTERM) or started.has_ended, "the job was cancelled")
+
+    assert started.wait() == 0
+    returned = sync_client.get_job(job.id)
+    assert (returned.locked_by, returned.attempts) == (None, 0)
 
 
 def test_a_job_that_outlasts_the_grace_period_goes_back_and_does_not_keep_the_process(
@@ -150,6 +195,47 @@ def test_probes_are_answered_until_the_end(
     assert started.wait() == 0
 
 
+def test_a_database_that_cannot_be_reached_makes_the_worker_unready_but_not_dead(
+    worker: Callable[..., Started], server: EmbeddedPostgres, database: str
+) -> None:
+    started = worker("--health-port", "0")
+    livez = re.findall(r"http://\S+", started.wait_for("health probes are answered at")[0])[0]
+    readyz = livez.replace("livez", "readyz")
+    started.wait_for(STARTED)
+    until(lambda: probe(readyz) == (200, "ready"), "it is ready")
+
+    with psycopg.connect(server.dsn, autocommit=True) as admin:
+        name = sql.Identifier(conninfo_to_dict(database)["dbname"])
+        admin.execute(sql.SQL("alter database {} allow_connections false").format(name))
+        admin.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s",
+            [conninfo_to_dict(database)["dbname"]],
+        )
+        until(lambda: probe(readyz) == (503, "the database does not answer"), "it is not ready")
+        assert probe(livez) == (200, "alive")
+        admin.execute(sql.SQL("alter database {} allow_connections true").format(name))
+    until(lambda: probe(readyz) == (200, "ready"), "it is ready again")
+    assert started.stop() == 0
+
+
+def test_an_event_loop_that_hangs_makes_the_worker_dead(
+    worker: Callable[..., Started], folder: Path, sync_client: SyncClient
+) -> None:
+    started = worker("--health-port", "0", "--stuck-after", "2")
+    livez = re.findall(r"http://\S+", started.wait_for("health probes are answered at")[0])[0]
+    started.wait_for(STARTED)
+    until(lambda: probe(livez) == (200, "alive"), "it is alive")
+
+    sync_client.add_raw_job("block_the_loop")
+    until(lambda: probe(livez)[0] == 503, "it is not alive")
+    assert "an event loop has not ticked for" in probe(livez)[1]
+    assert probe(livez.replace("livez", "readyz"))[0] == 503
+    (folder / "wake up").touch()
+
+    until(lambda: probe(livez) == (200, "alive"), "it is alive again")
+    assert started.stop() == 0
+
+
 def test_a_port_that_is_taken_is_told_at_once(worker: Callable[..., Started]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         started = worker("--health-port", taken.getsockname()[1])
@@ -201,8 +287,44 @@ def test_a_grace_period_that_is_none_is_refused(run: Callable[..., Ran], seconds
     assert "Invalid value for '--grace'" in ran.err
 
 
-def test_once_goes_with_one_process_only(worker: Callable[..., Started]) -> None:
-    started = worker("--once", "--processes", "2")
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--once", "--reload"), "--once ends when nothing is due: it does not go with --reload."),
+        (("--queue-size", "-1"), "Invalid value for '--queue-size'"),
+        (("--queue-size", "many"), "Invalid value for '--queue-size'"),
+        (("--concurrency", "0"), "Invalid value for '--concurrency'"),
+        (("--processes", "0"), "Invalid value for '--processes'"),
+        (("--max-connections", "0"), "Invalid value for '--max-connections'"),
+        (("--poll-interval", "0"), "Invalid value for '--poll-interval'"),
+        (("--stuck-after", "0"), "Invalid value for '--stuck-after'"),
+        (("--health-port", "65536"), "Invalid value for '--health-port'"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(
+    run: Callable[..., Ran], options: tuple[str, ...], complaint: str
+) -> None:
+    ran = run("worker", "tasks", *options)
 
-    assert started.wait() == 2
-    assert "--once runs in one process" in started.text
+    assert ran.code == 2
+    assert complaint in ran.err
+
+
+def test_a_variable_that_cannot_work_is_named(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FERRYMAN_QUEUE_SIZE", "many")
+
+    ran = run("worker", "tasks")
+
+    assert ran.code == 2
+    assert "'--queue-size' (env var: 'FERRYMAN_QUEUE_SIZE')" in ran.err
+
+
+def test_the_package_is_the_command_too(folder: Path, database: str, sync_client: SyncClient) -> None:
+    sync_client.add_raw_job("greet", {"name": "Ann"})
+    command = [sys.executable, "-m", "ferryman", "worker", "tasks", "--once"]
+
+    ran = subprocess.run(
+        command, cwd=folder, env={**os.environ, "DATABASE_URL": database}, capture_output=True, text=True, check=True
+    )
+
+    assert "hello, Ann" in ran.stderr

@@ -6,18 +6,32 @@ import io
 import json
 import logging
 import os
+import socket
 import time
+import urllib.request
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
+import pytest
 
+from cli.workers import probe
+from ferryman import App, WorkerOptions, WorkerRecoveryConfig, WorkerShutdownConfig
+from ferryman.cli.worker.health import serve_health
 from ferryman.cli.worker.logs import JsonFormatter, TextFormatter
+from ferryman.cli.worker.plan import RECOVERY, Plan
 from ferryman.cli.worker.reloading import Files
 from ferryman.cli.worker.status_line import CLEAR_LINE, AboveStatusLine, StatusLine
 from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Counts, Vitals, liveness, readiness
+from ferryman.errors import ConfigurationError
+from ferryman.hooks import HookRegistry, JobComplete, JobFail
+from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+MINUTE = timedelta(minutes=1)
 
 
 def test_a_loop_that_is_silent_for_too_long_is_not_alive() -> None:
@@ -26,6 +40,8 @@ def test_a_loop_that_is_silent_for_too_long_is_not_alive() -> None:
 
     assert liveness([Vitals("ready")]).is_good
     assert not liveness([Vitals("ready"), silent]).is_good
+    assert liveness([silent], patience=LONGEST_SILENCE_SECONDS + 5).is_good
+    assert not readiness([silent]).is_good
     assert "has not ticked for 31 s" in liveness([silent]).status
 
 
@@ -38,6 +54,138 @@ def test_ready_means_all_of_them() -> None:
     assert readiness([Vitals("ready"), Vitals("starting")]).status == "starting"
     assert readiness([Vitals("stopping"), Vitals("starting")]).status == "stopping"
     assert not readiness([Vitals("ready"), Vitals("stopping")]).is_good
+    assert not readiness([Vitals("ready"), Vitals("ready", reaches_database=False)]).is_good
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_probes_are_answered_at_addresses_of_every_kind(host: str) -> None:
+    if host == "::1" and not _has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    everyone = [Vitals()]
+    port = serve_health(host, 0, everyone, patience=30)
+    place = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    assert probe(f"{place}/readyz") == (503, "starting")
+    everyone[0].state = "ready"
+    assert probe(f"{place}/readyz?verbose") == (200, "ready")
+    with urllib.request.urlopen(urllib.request.Request(f"{place}/livez", method="HEAD")) as answer:
+        assert (answer.status, answer.read()) == (200, b"")
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("host", ["no such host", "a" * 100, "192.0.2.1"])
+def test_an_address_that_is_not_ours_is_refused(host: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"health probes cannot be answered at {host}:0: "):
+        serve_health(host, 0, [], patience=30)
+
+
+def test_nothing_runs_in_a_process_that_is_gone() -> None:
+    vitals = Vitals("ready", counts=Counts(running=3, done=10))
+    vitals.die()
+
+    assert vitals.state == "starting"
+    assert (vitals.counts.running, vitals.counts.done) == (0, 10)
+
+
+def test_the_command_line_wins_over_the_application() -> None:
+    asked = WorkerOptions(
+        concurrency=5,
+        local_queue=LocalQueueConfig(size=50, ttl=timedelta(seconds=7)),
+        forbidden_flags=["slow"],
+        complete_job_batch_delay=timedelta(seconds=1),
+        shutdown=WorkerShutdownConfig(interrupted_job_retry_delay=timedelta(seconds=9)),
+        extensions={"theirs": 1},
+    )
+    plan = Plan(
+        target="tasks",
+        concurrency=20,
+        queue_size=7,
+        poll_seconds=0.5,
+        grace_seconds=25,
+        max_connections=3,
+        forbidden_flags=("huge",),
+        no_listen=True,
+    )
+
+    options = plan.options(App(worker=asked), hooks=HookRegistry())
+
+    assert options.local_queue == LocalQueueConfig(size=7, ttl=timedelta(seconds=7))
+    assert options.shutdown == WorkerShutdownConfig(
+        listen_os_shutdown_signals=False,
+        grace_period=timedelta(seconds=25),
+        interrupted_job_retry_delay=timedelta(seconds=9),
+    )
+    assert (options.concurrency, options.poll_interval, options.max_connections) == (20, timedelta(seconds=0.5), 3)
+    assert options.forbidden_flags == ("huge",)
+    assert not options.use_notification_delivery
+    assert options.complete_job_batch_delay == timedelta(seconds=1)
+    assert options.extensions == {"theirs": 1}
+
+
+def test_what_the_command_line_leaves_out_the_application_decides() -> None:
+    hooks = HookRegistry()
+    hooks.on(JobFail, lambda _: None)
+    asked = WorkerOptions(concurrency=5, local_queue=LocalQueueConfig(), forbidden_flags=["slow"], hooks=hooks)
+    ours = HookRegistry()
+    ours.on(JobComplete, lambda _: None)
+
+    options = Plan(target="tasks").options(App(worker=asked), hooks=ours)
+
+    assert options.hooks.wants(JobFail)
+    assert options.hooks.wants(JobComplete)
+    assert not hooks.wants(JobComplete)
+    signals = replace(asked.shutdown, listen_os_shutdown_signals=False)
+    assert replace(options, hooks=hooks) == replace(asked, shutdown=signals, recovery=RECOVERY)
+
+
+@pytest.mark.parametrize(
+    ("asked", "no_recovery", "expected"),
+    [
+        (None, False, WorkerRecoveryConfig(recovery_delay=timedelta())),
+        (WorkerOptions(concurrency=5), False, WorkerRecoveryConfig(recovery_delay=timedelta())),
+        (
+            WorkerOptions(sweep_interval=timedelta(seconds=9)),
+            False,
+            WorkerRecoveryConfig(sweep_interval=timedelta(seconds=9)),
+        ),
+        (WorkerOptions(recovery=WorkerRecoveryConfig(enabled=False)), False, WorkerRecoveryConfig(enabled=False)),
+        (WorkerOptions(sweep_interval=MINUTE), True, WorkerRecoveryConfig(enabled=False)),
+    ],
+)
+def test_recovery_is_on_unless_the_application_or_the_command_line_says_otherwise(
+    asked: WorkerOptions | None, no_recovery: bool, expected: WorkerRecoveryConfig
+) -> None:
+    options = Plan(target="tasks", no_recovery=no_recovery).options(App(worker=asked), hooks=HookRegistry())
+
+    assert options.recovery == expected
+
+
+def test_a_queue_of_no_size_claims_nothing_ahead() -> None:
+    app = App(worker=WorkerOptions(local_queue=LocalQueueConfig(size=50)))
+    plain = {"hooks": HookRegistry()}
+
+    assert Plan(target="tasks", queue_size=0).options(app, **plain).local_queue is None
+    assert Plan(target="tasks", queue_size=8).options(App(), **plain).local_queue == LocalQueueConfig(size=8)
+
+
+def test_an_application_with_options_of_another_kind_is_told_which_are_wanted() -> None:
+    with pytest.raises(ConfigurationError, match=r"App\(worker=…\) takes WorkerOptions\(…\); got dict"):
+        Plan(target="tasks").options(App(worker={"concurrency": 5}), hooks=HookRegistry())
+
+
+def test_options_that_cannot_work_together_are_told() -> None:
+    queue = LocalQueueConfig(refetch_delay=RefetchDelayConfig(duration=timedelta(seconds=1)))
+    app = App(worker=WorkerOptions(local_queue=queue))
+
+    with pytest.raises(ConfigurationError, match=r"must not be larger than poll_interval \(0.5 s\)"):
+        Plan(target="tasks", poll_seconds=0.5).options(app, hooks=HookRegistry())
 
 
 def test_the_status_line_sums_up_and_takes_the_rate_from_the_last_looks() -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cli.workers import STARTED, Started, children_of, is_gone, probe, until
 from ferryman import RawJobSpec
-from ferryman.cli.worker.supervising import LONGEST_PAUSE_SECONDS, pause_after
+from ferryman.cli.worker.plan import Plan
+from ferryman.cli.worker.supervising import LONGEST_PAUSE_SECONDS, SECONDS_TO_END, Supervisor, pause_after
+from ferryman.cli.worker.vitals import Vitals
+from ferryman.cli.worker.watching import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 TASKS = """
 import asyncio
 import os
+import time
 from pathlib import Path
 
 from ferryman import App, WorkerContext
@@ -34,6 +39,16 @@ async def hold(ctx: WorkerContext) -> None:
     ctx.logger.info("held by process %d", os.getpid())
     while not Path("let go").exists():
         await asyncio.sleep(0.01)
+
+
+@app.task
+async def count() -> None: ...
+
+
+@app.task(run_in="process")
+def hold_in_a_child() -> None:
+    print("held by a child of process", os.getppid(), flush=True)
+    time.sleep(3600)
 
 
 @app.task
@@ -53,8 +68,8 @@ def supervisor(folder: Path, database: str) -> Iterator[Callable[..., Started]]:
     """Start `ferryman worker tasks` on the test's database."""
     started: list[Started] = []
 
-    def start(*options: object, target: str = "tasks") -> Started:
-        started.append(Started(("worker", target, *options), folder, {"DATABASE_URL": database}))
+    def start(*options: object, target: str = "tasks", **environment: str) -> Started:
+        started.append(Started(("worker", target, *options), folder, {"DATABASE_URL": database, **environment}))
         return started[-1]
 
     yield start
@@ -97,6 +112,50 @@ def test_a_process_that_is_killed_is_replaced(supervisor: Callable[..., Started]
     assert started.stop(signal.SIGINT) == 0
 
 
+def test_once_ends_when_all_processes_have_nothing_left(
+    supervisor: Callable[..., Started], sync_client: SyncClient
+) -> None:
+    sync_client.add_raw_jobs([RawJobSpec("count", {}) for _ in range(100)])
+
+    started = supervisor("--processes", "3", "--once")
+
+    assert started.wait() == 0
+    assert len(started.wait_for(STARTED)) == 3
+    assert sync_client.counts().total == 0
+    assert "another one starts" not in started.text
+
+
+def test_once_does_not_replace_a_process_that_dies(supervisor: Callable[..., Started], sync_client: SyncClient) -> None:
+    sync_client.add_raw_job("die")
+
+    started = supervisor("--processes", "2", "--once")
+
+    assert started.wait() == 1
+    started.wait_for(r"worker process \d+ ended with exit code 3; it is not replaced, because of --once")
+    assert len(started.wait_for(STARTED)) == 2
+
+
+def test_a_process_that_hangs_makes_all_of_them_dead_and_one_that_died_makes_them_unready(
+    supervisor: Callable[..., Started], sync_client: SyncClient
+) -> None:
+    started = supervisor("--processes", "2", "--health-port", "0", "--stuck-after", "2")
+    livez = re.findall(r"http://\S+", started.wait_for("health probes")[0])[0]
+    readyz = livez.replace("livez", "readyz")
+    started.wait_for(STARTED, times=2)
+    until(lambda: probe(readyz) == (200, "ready"), "both are ready")
+    victim = min(children_of(started.pid))
+
+    os.kill(victim, signal.SIGSTOP)
+    until(lambda: probe(livez)[0] == 503, "one is not alive")
+    assert "an event loop has not ticked" in probe(readyz)[1]
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: probe(readyz) == (503, "starting"), "one is being replaced")
+    until(lambda: probe(livez) == (200, "alive"), "a process that starts is no dead one")
+
+    until(lambda: probe(readyz) == (200, "ready"), "both are ready again")
+    assert started.stop() == 0
+
+
 def test_no_process_outlives_a_supervisor_that_is_killed(supervisor: Callable[..., Started]) -> None:
     started = supervisor("--processes", "2")
     started.wait_for(STARTED, times=2)
@@ -106,6 +165,67 @@ def test_no_process_outlives_a_supervisor_that_is_killed(supervisor: Callable[..
     assert started.stop(signal.SIGKILL) == -signal.SIGKILL
 
     until(lambda: all(map(is_gone, children)), "the children are gone")
+
+
+def test_no_child_of_a_process_outlives_the_supervisor_either(
+    supervisor: Callable[..., Started], sync_client: SyncClient
+) -> None:
+    sync_client.add_raw_job("hold_in_a_child")
+    started = supervisor("--processes", "2", "--concurrency", "1")
+    started.wait_for("held by a child of process")
+    grandchildren = {each for child in children_of(started.pid) for each in children_of(child)}
+    assert grandchildren
+
+    assert started.stop(signal.SIGKILL) == -signal.SIGKILL
+
+    until(lambda: all(map(is_gone, grandchildren)), "the grandchildren are gone")
+
+
+def test_fifty_signals_in_a_row_are_like_one(
+    supervisor: Callable[..., Started], folder: Path, sync_client: SyncClient
+) -> None:
+    sync_client.add_raw_job("hold")
+    started = supervisor("--processes", "2", "--grace", "60")
+    started.wait_for("held by process")
+    started.wait_for(STARTED, times=2)
+
+    for number in (signal.SIGUSR2, signal.SIGINT) * 25:
+        started.send(number)
+    started.wait_for("received; finishing running jobs", times=2)
+    (folder / "let go").touch()
+
+    assert started.wait() == 0
+    assert started.text.count("finishing running jobs") == 2
+    assert sync_client.counts().total == 0
+
+
+def test_signals_while_processes_start_end_all_of_them(supervisor: Callable[..., Started]) -> None:
+    started = supervisor("--processes", "4", "--log-level", "debug")
+    started.wait_for(STARTED)  # of the first; the others are only starting now
+
+    assert started.stop() == 0
+    assert "Traceback" not in started.text
+    assert "another one starts" not in started.text
+
+
+def test_systemd_hears_of_all_processes_at_once(supervisor: Callable[..., Started], tmp_path: Path) -> None:
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(address)
+        systemd.settimeout(20)
+        started = supervisor("--processes", "2", NOTIFY_SOCKET=address)
+
+        assert systemd.recv(100) == b"READY=1"
+        assert len(children_of(started.pid)) == 2
+        started.send(signal.SIGTERM)
+        assert systemd.recv(100) == b"STOPPING=1"
+    assert started.wait() == 0
+
+
+def test_a_long_grace_period_of_the_application_keeps_the_supervisor_from_killing() -> None:
+    watch = Watch([Vitals(), Vitals(grace_seconds=600)], None, patience=30)
+
+    assert Supervisor(Plan(target="tasks"), watch, reload=False)._patience == 600 + SECONDS_TO_END
 
 
 def test_a_process_that_dies_again_and_again_is_waited_for_ever_longer(
@@ -133,7 +253,7 @@ def test_a_second_signal_is_passed_on(
 
     until(lambda: started.send(signal.SIGTERM) or started.has_ended, "the jobs were cancelled")
 
-    assert started.wait() == 0
+    assert started.wait() == 0, started.text
     returned = sync_client.get_job(job.id)
     assert (returned.locked_by, returned.attempts) == (None, 0)
 
@@ -148,13 +268,13 @@ def test_what_is_wrong_from_the_start_is_told_once(supervisor: Callable[..., Sta
 
 def test_a_changed_file_restarts_the_worker(supervisor: Callable[..., Started], folder: Path) -> None:
     started = supervisor("--reload")
-    started.wait_for(r"runs 2 tasks")
+    started.wait_for(r"runs 4 tasks")
     first = children_of(started.pid)
 
-    (folder / "tasks.py").write_text(TASKS + "\n@app.task\ndef third() -> None: ...\n")
+    (folder / "tasks.py").write_text(TASKS + "\n@app.task\ndef fifth() -> None: ...\n")
 
     started.wait_for("tasks.py changed; restarting")
-    started.wait_for(r"runs 3 tasks")
+    started.wait_for(r"runs 5 tasks")
     assert not first & children_of(started.pid)
     assert started.stop() == 0
 

@@ -31,7 +31,8 @@ class History:
     def lines(self, event: str | None = None, **facts: Any) -> list[Line]:
         """What was noted so far, in order of time; only lines of this event and with these facts, if given."""
         wanted = facts if event is None else {"event": event, **facts}
-        told = (json.loads(line) for line in self.path.read_bytes().splitlines())
+        *whole, _ = self.path.read_bytes().split(b"\n")  # the last one may be half written
+        told = map(json.loads, whole)
         matching = [line for line in told if wanted.items() <= line.items()]
         return sorted(matching, key=lambda line: line["at"])
 

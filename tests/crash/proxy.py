@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Self
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -17,6 +18,22 @@ NO_LINGER = struct.pack("ii", 1, 0)
 """Closing such a socket sends RST."""
 
 
+READY_FOR_QUERY = b"Z\0\0\0\5I"
+"""How the server ends its side of a login."""
+
+
+class Fate(Enum):
+    """What becomes of a connection."""
+
+    WORK = auto()
+    REFUSED = auto()
+    """Hung up on at once, as by a server that is not there."""
+    SWALLOWED = auto()
+    """Accepted, and never answered."""
+    SWALLOWED_AFTER_LOGIN = auto()
+    """Answered until the login is through, and never again."""
+
+
 class Proxy:
     """Passes bytes between clients and a server that listens on TCP."""
 
@@ -25,6 +42,11 @@ class Proxy:
         self._links: set[_Link] = set()
         self.passes_replies = True
         self.delay_seconds = 0.0
+        self.cuts_at: bytes | None = None
+        """The first reply that contains this is lost with its connection."""
+        self.new_connections = Fate.WORK
+        self.refused = 0
+        """How many connections were not let through."""
 
     @property
     def dsn(self) -> str:
@@ -64,12 +86,16 @@ class Proxy:
         target = conninfo_to_dict(self._dsn)
         task = asyncio.current_task()
         assert task is not None
+        self.refused += self.new_connections is not Fate.WORK
+        if self.new_connections is Fate.REFUSED:
+            writer.close()
+            return
         try:
             server_reader, server_writer = await asyncio.open_connection(str(target["host"]), int(target["port"]))
         except OSError:
             writer.close()
             return
-        link = _Link(task, [writer, server_writer])
+        link = _Link(task, [writer, server_writer], self.new_connections)
         self._links.add(link)
         requests = asyncio.ensure_future(self._pump(link, reader, server_writer, are_replies=False))
         replies = asyncio.ensure_future(self._pump(link, server_reader, writer, are_replies=True))
@@ -89,16 +115,23 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 await asyncio.sleep(self.delay_seconds)
+                if are_replies and self.cuts_at is not None and self.cuts_at in data:
+                    self.cuts_at = None
+                    link.reset()
+                    return
                 if not link.is_swallowed and (self.passes_replies or not are_replies):
                     writer.write(data)
                     await writer.drain()
+                if link.fate is Fate.SWALLOWED_AFTER_LOGIN and are_replies and READY_FOR_QUERY in data:
+                    link.is_swallowed = True
 
 
 class _Link:
-    def __init__(self, task: asyncio.Task[None], ends: list[asyncio.StreamWriter]) -> None:
+    def __init__(self, task: asyncio.Task[None], ends: list[asyncio.StreamWriter], fate: Fate) -> None:
         self.task = task
         self.ends = ends
-        self.is_swallowed = False
+        self.fate = fate
+        self.is_swallowed = fate is Fate.SWALLOWED
 
     def reset(self) -> None:
         for end in self.ends:

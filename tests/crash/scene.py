@@ -42,11 +42,13 @@ class Scene:
         """Let jobs that wait at the gate end."""
         self.gate.touch()
 
-    async def add(self, count: int, *, queues: Sequence[str | None] = (None,), **payload: Any) -> list[int]:
+    async def add(
+        self, count: int, *, queues: Sequence[str | None] = (None,), task: str = "work", **payload: Any
+    ) -> list[int]:
         """Add jobs, spread over the queues."""
         async with Client(self.dsn) as client:
             specs = [JobSpec(queue_name=queues[number % len(queues)]) for number in range(count)]
-            jobs = await client.add_raw_jobs([RawJobSpec("work", payload, spec) for spec in specs])
+            jobs = await client.add_raw_jobs([RawJobSpec(task, payload, spec) for spec in specs])
         for job in jobs:
             self.history.note("added", job=job.id)
         return [job.id for job in jobs]

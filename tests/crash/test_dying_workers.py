@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.waiting import until
 
 from ferryman.worker import sync_points
 
@@ -16,11 +18,13 @@ POINTS = ["after_claim", "handler_running", "handler_done", "settle_committed"]
 EXIT_CODES = {"kill": -signal.SIGKILL, "exit": sync_points.EXIT_CODE}
 
 
-@pytest.mark.parametrize("fault", EXIT_CODES)
+@pytest.mark.parametrize(("fault", "prefetch"), [("kill", None), ("exit", None), ("kill", 10)])
 @pytest.mark.parametrize("point", POINTS)
-async def test_the_next_worker_runs_what_a_dead_one_left_and_nothing_else(scene: Scene, point: str, fault: str) -> None:
+async def test_the_next_worker_runs_what_a_dead_one_left_and_nothing_else(
+    scene: Scene, point: str, fault: str, prefetch: int | None
+) -> None:
     await scene.add(8, queues=[None, "a", "b"])
-    dead = scene.start(faults=f"{point}:{fault}")
+    dead = scene.start(faults=f"{point}:{fault}", prefetch=prefetch)
     assert await dead.died() == EXIT_CODES[fault]
     await scene.free(dead)
     left = scene.jobs()
@@ -41,3 +45,72 @@ async def test_a_job_whose_completion_was_written_does_not_run_again(scene: Scen
     assert scene.jobs() == []
     assert scene.locked_queues() == []
     assert scene.history.jobs("started") == [job]
+
+
+async def test_children_die_with_their_worker_and_their_jobs_run_again(scene: Scene) -> None:
+    payload = {"history": str(scene.history.path), "gate": str(scene.gate)}
+    jobs = await scene.add(3, queues=[None, "a"], task="work_in_child", **payload)
+    dead = scene.start()
+    await until(lambda: len(scene.history.jobs("started")) >= 2, "children run")
+    children = [line["pid"] for line in scene.history.lines("started")]
+
+    dead.signal(signal.SIGKILL)
+    await dead.died()
+
+    await until(lambda: not any(is_alive(pid) for pid in children), "the children are gone")
+    scene.open_gate()
+    await scene.free(dead)
+    scene.start()
+    await scene.all_done()
+    assert sorted(scene.history.jobs("ended")) == jobs
+    scene.check()
+
+
+async def test_a_child_that_dies_fails_one_job_and_hurts_no_other(scene: Scene) -> None:
+    payload = {"history": str(scene.history.path)}
+    waiting = await scene.add(2, task="work_in_child", gate=str(scene.gate), **payload)
+    worker = scene.start(concurrency=3)
+    await until(lambda: len(scene.history.jobs("started")) == 2, "two children run")
+
+    [dying] = await scene.add(1, task="work_in_child", dies=True, **payload)
+
+    await until(lambda: scene.history.jobs("failed") == [dying], "the job of the dead child fails")
+    [line] = scene.history.lines("failed")
+    assert line["error"].startswith("WorkerCrashed: ")
+    [after] = await scene.add(1, task="work_in_child", **payload)
+    await until(lambda: scene.history.jobs("settled") == [after], "another child takes its place")
+    scene.open_gate()
+    await until(lambda: sorted(scene.history.jobs("settled")) == [*waiting, after], "the others end")
+    assert scene.jobs_of(worker) == []
+
+
+async def test_a_handler_that_ends_the_program_from_below_takes_no_job_along(scene: Scene) -> None:
+    """Nothing can stop an exit from a task of the handler's own; all jobs go back before the process ends."""
+    await scene.add(2, queues=["a", None], gate=str(scene.gate))
+    leaving = scene.start(concurrency=3)
+    await until(lambda: len(scene.history.jobs("started")) == 2, "other jobs run")
+    await scene.add(1, task="leave")
+
+    assert await leaving.died() == 3
+
+    assert scene.jobs_of(leaving) == []
+    assert scene.locked_queues() == []
+
+
+async def test_processes_that_a_handler_forks_end_and_do_not_disturb_its_worker(scene: Scene) -> None:
+    """They inherit the worker's connections, must not say goodbye on them, and must not go on as a second worker."""
+    others = await scene.add(20, queues=[None, "a"])
+    forking = await scene.add(2, task="fork")
+    worker = scene.start()
+
+    await until(lambda: sorted(scene.history.jobs("settled")) == sorted(others + forking), "all jobs are settled")
+
+    assert [line["codes"] for line in scene.history.lines("forked")] == [[3, 0], [3, 0]]
+    assert worker.said("failed") == []
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -53,15 +53,42 @@ def postmaster(server: EmbeddedPostgres) -> int | None:
         return None
 
 
-async def test_jobs_survive_the_death_of_the_server(own_server: EmbeddedPostgres, own_scene: Scene) -> None:
+STOPS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "killed": signal.SIGKILL}
+"""What `pg_ctl stop -m` sends, and worse."""
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("prefetch", [None, 10], ids=["direct", "local queue"])
+async def test_jobs_survive_the_end_of_the_server(
+    own_server: EmbeddedPostgres, own_scene: Scene, stop: str, prefetch: int | None
+) -> None:
     jobs = await own_scene.add(90, queues=[None, "a", "b"], seconds=0.01)
-    own_scene.start()
+    own_scene.start(prefetch=prefetch)
     for done in (15, 45):
         await until(lambda done=done: len(own_scene.history.jobs("ended")) >= done, f"{done} jobs ended")
-        killed = postmaster(own_server)
-        assert killed is not None
-        os.kill(killed, signal.SIGKILL)
-        await until(lambda killed=killed: postmaster(own_server) not in {None, killed}, "the server is back")
+        stopped = postmaster(own_server)
+        assert stopped is not None
+        os.kill(stopped, STOPS[stop])
+        await until(lambda stopped=stopped: postmaster(own_server) not in {None, stopped}, "the server is back")
+
+    await own_scene.all_done()
+
+    assert sorted(own_scene.history.jobs("started")) == jobs
+    own_scene.check()
+
+
+async def test_jobs_survive_the_crash_of_one_backend(own_server: EmbeddedPostgres, own_scene: Scene) -> None:
+    """PostgreSQL then ends all others too and recovers from its log."""
+    jobs = await own_scene.add(60, queues=[None, "a", "b"], seconds=0.01)
+    worker = own_scene.start(make_conninfo(own_scene.dsn, application_name=NAME))
+    await until(lambda: len(own_scene.history.jobs("ended")) >= 15, "15 jobs ended")
+    with psycopg.connect(own_scene.dsn) as connection:
+        [(backend, *_), *_] = connection.execute(
+            "select pid from pg_stat_activity where application_name = %s", [NAME]
+        ).fetchall()
+    os.kill(backend, signal.SIGKILL)
+    await until(lambda: worker.said("will be tried again") != [], "the worker has noticed")
+    await until(lambda: postmaster(own_server) is not None, "the server is back")
 
     await own_scene.all_done()
 

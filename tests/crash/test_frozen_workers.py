@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from .scene import Scene
 
 
+@pytest.mark.parametrize("prefetch", [None, 10], ids=["direct", "local queue"])
 @pytest.mark.parametrize("point", POINTS)
-async def test_a_thawed_worker_cannot_settle_what_was_taken_from_it(scene: Scene, point: str) -> None:
+async def test_a_thawed_worker_cannot_settle_what_was_taken_from_it(
+    scene: Scene, point: str, prefetch: int | None
+) -> None:
     await scene.add(8, queues=[None, "a", "b"])
-    frozen = scene.start(faults=f"{point}:stop")
+    frozen = scene.start(faults=f"{point}:stop", prefetch=prefetch)
     await frozen.froze()
     await scene.free(frozen)
     taken = scene.history.lines("freed")[0]["jobs"]

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import os
 import sys
 import uuid
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.waiting import until
 
 from ferryman import App, Worker, WorkerContext
-from ferryman.hooks import HookRegistry, JobComplete, SettleRefused, WorkerStart
-from ferryman.worker import connection, sync_points
+from ferryman.database import pools
+from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
+from ferryman.worker import LocalQueueConfig, connection, listener, sync_points
 
-from .claims import claim_of
+from . import child_tasks
+from .claims import claim_of_job
 from .history import History
-
-if TYPE_CHECKING:
-    from ferryman import Job
 
 dsn, history = sys.argv[1], History(Path(sys.argv[2]))
 options = json.loads(sys.argv[3])
 app = App(dsn)
+app.include(child_tasks.app)
 hooks = HookRegistry()
 
 
@@ -32,13 +33,39 @@ hooks = HookRegistry()
 async def work(ctx: WorkerContext, gate: str | None = None, seconds: float = 0) -> None:
     """Run until the gate, a file, exists."""
     run, job = str(uuid.uuid4()), ctx.job
-    facts = {"job": job.id, "worker": ctx.worker_id, "run": run, "claim": _claim(job), "queue": job.queue_name}
+    facts = {"job": job.id, "worker": ctx.worker_id, "run": run, "claim": claim_of_job(job), "queue": job.queue_name}
     history.note("started", **facts)
     sync_points.reach("handler_running")
     if gate is not None:
         await until(Path(gate).exists, "the gate opens")
     await asyncio.sleep(seconds)
     history.note("ended", **facts)
+
+
+@app.task
+async def leave(ctx: WorkerContext) -> None:
+    """Let a task of the handler's own end the program."""
+    history.note("leaving", job=ctx.job.id)
+
+    async def exit_from_below() -> None:
+        sys.exit(3)
+
+    below = asyncio.create_task(exit_from_below())
+    await asyncio.wait([below])
+
+
+@app.task
+def fork(ctx: WorkerContext) -> None:
+    """Let forked processes end: as a program does, and by coming back from where only the worker should."""
+    child = os.fork()
+    if child == 0:
+        sys.exit(3)
+    _, first = os.waitpid(child, 0)
+    child = os.fork()
+    if child == 0:
+        return
+    _, second = os.waitpid(child, 0)
+    history.note("forked", job=ctx.job.id, codes=[os.waitstatus_to_exitcode(status) for status in (first, second)])
 
 
 @hooks.on(WorkerStart)
@@ -48,7 +75,12 @@ def _ready(event: WorkerStart) -> None:
 
 @hooks.on(JobComplete)
 def _settled(event: JobComplete) -> None:
-    history.note("settled", job=event.job.id, worker=event.worker_id, claim=_claim(event.job))
+    history.note("settled", job=event.job.id, worker=event.worker_id, claim=claim_of_job(event.job))
+
+
+@hooks.on(JobFail)
+def _failed(event: JobFail) -> None:
+    history.note("failed", job=event.job.id, worker=event.worker_id, error=event.error.partition("\n")[0])
 
 
 @hooks.on(SettleRefused)
@@ -56,17 +88,25 @@ def _refused(event: SettleRefused) -> None:
     history.note("refused", job=event.job_id, worker=event.worker_id)
 
 
-def _claim(job: Job) -> str:
-    return claim_of(job.id, job.locked_by, job.locked_at)
+class LogToHistory(logging.Handler):
+    """What the worker says belongs to what happened."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        history.note("log", logger=record.name, level=record.levelname, message=record.getMessage())
 
 
 def main() -> None:
-    connection.STATEMENT_SECONDS = options["statement_seconds"]
+    logging.basicConfig(level=logging.WARNING, handlers=[LogToHistory()])
+    logging.getLogger("ferryman").setLevel(logging.INFO)
+    pools._OPTIONS["connect_timeout"] = listener.CONNECT_TIMEOUT_SECONDS = options["connect_seconds"]
+    connection.STATEMENT_SECONDS = listener.SECONDS_FOR_AN_ANSWER = options["statement_seconds"]
     worker = Worker(
         app,
         concurrency=options["concurrency"],
         poll_interval=timedelta(seconds=options["poll_seconds"]),
         complete_job_batch_delay=timedelta(seconds=options["gather_seconds"]),
+        local_queue=None if options["prefetch"] is None else LocalQueueConfig(size=options["prefetch"]),
+        use_notification_delivery=options["listens"],
         hooks=hooks,
     )
     asyncio.run(worker.run())

@@ -92,6 +92,11 @@ def node_command(version: str, command: str, argument: dict[str, Any] | None = N
     return [str(_NODE), str(_SOURCE / "driver.js"), version, command, json.dumps(argument or {})]
 
 
+def node_script(name: str, *arguments: str) -> list[str]:
+    """The command line of another script beside driver.js."""
+    return [str(_NODE), str(_SOURCE / name), *arguments]
+
+
 def node_environment(dsn: str) -> dict[str, str]:
     """Where to find the packages, and the database."""
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}

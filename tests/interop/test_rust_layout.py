@@ -10,6 +10,8 @@ from tests.interop import nodes
 from tests.schema.carrying import carry_out
 from tests.schema.catalogue import catalogue
 
+from ferryman.database.identifiers import SchemaName
+from ferryman.database.statements import Style, load_statement
 from ferryman.schema import Layout, Outcome, Uninstallation, inspect, migrate, uninstall_extensions, upgrade
 from ferryman.schema.extensions import EXTENSIONS
 
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
 
     NodeDatabase = Callable[[str], str]
 
-LEDGER = ["_ferryman_migrations"]
+PARTS_OF_OURS = [
+    part for extension in reversed(EXTENSIONS) if not extension.is_shared for part in reversed(extension.parts)
+]
+OURS_ALONE = [*PARTS_OF_OURS, "_ferryman_migrations"]
+"""What Rust knows nothing of, in the order in which it is dropped."""
 
 
 @pytest.fixture
@@ -27,7 +33,9 @@ def rust_database(node_database: NodeDatabase) -> str:
     dsn = node_database("0.16")
     carry_out(dsn, migrate)
     with psycopg.connect(dsn) as connection:
-        connection.execute("drop table graphile_worker._ferryman_migrations")
+        for name in [*(f"drop_{part}" for part in PARTS_OF_OURS), "drop_ledger"]:
+            statement = load_statement("ferryman.schema.sql.extensions", name)
+            connection.execute(statement.text(SchemaName("graphile_worker"), Style.NUMBERED))
         connection.execute("insert into graphile_worker.migrations (id) values (19), (20)")
     return dsn
 
@@ -41,14 +49,14 @@ def test_it_is_recognised(rust_database: str) -> None:
 def test_it_is_adopted_without_touching_its_recovery_functions(rust_database: str) -> None:
     before = catalogue(rust_database, with_bodies=True)
     assert carry_out(rust_database, migrate).outcome is Outcome.ADOPTED
-    assert catalogue(rust_database, with_bodies=True, without=LEDGER) == before
+    assert catalogue(rust_database, with_bodies=True, without=OURS_ALONE) == before
     assert carry_out(rust_database, migrate).outcome is Outcome.NOTHING
 
 
 def test_uninstalling_leaves_it_its_recovery_functions(rust_database: str) -> None:
     before = catalogue(rust_database, with_bodies=True)
     carry_out(rust_database, migrate)
-    assert carry_out(rust_database, uninstall_extensions) == Uninstallation(("_ferryman_migrations",))
+    assert carry_out(rust_database, uninstall_extensions) == Uninstallation(tuple(OURS_ALONE))
     assert catalogue(rust_database, with_bodies=True) == before
 
 
@@ -65,10 +73,10 @@ def test_rust_may_come_after_us(database: str) -> None:
     with psycopg.connect(database) as connection:
         connection.execute("insert into graphile_worker.migrations (id) values (21), (22)")
         connection.execute("create table graphile_worker._private_job_retirements (id bigint primary key)")
-    before = catalogue(database, with_bodies=True, without=LEDGER)
+    before = catalogue(database, with_bodies=True, without=OURS_ALONE)
     status = carry_out(database, inspect)
     assert (status.layout, status.compatible, len(status.warnings)) == (Layout.RUST, True, 1)
-    assert carry_out(database, uninstall_extensions) == Uninstallation(("_ferryman_migrations",))
+    assert carry_out(database, uninstall_extensions) == Uninstallation(tuple(OURS_ALONE))
     assert catalogue(database, with_bodies=True) == before
 
 

@@ -12,7 +12,16 @@ if TYPE_CHECKING:
 
 OURS = frozenset(
     {
+        "_ferryman_crashes",
+        "_ferryman_jobs_by_queue",
+        "_ferryman_jobs_by_task",
+        "_ferryman_lost_workers",
         "_ferryman_migrations",
+        "_ferryman_progress",
+        "_ferryman_queued_jobs_by_task",
+        "_ferryman_schedules",
+        "_ferryman_started_jobs",
+        "_ferryman_task_policies",
         "_private_workers",
         "delete_stale_workers",
         "list_orphan_locked_workers",
@@ -23,6 +32,8 @@ OURS = frozenset(
     }
 )
 """What our extensions put beside Graphile's objects."""
+DERIVED = ("_pkey", "_idx", "_seq")
+"""How names end that PostgreSQL makes of the name of a table."""
 
 SCHEMA = (
     "select coalesce(nspacl::text, 'default privileges'), obj_description(oid) from pg_namespace where oid = %(schema)s"
@@ -49,9 +60,12 @@ CONSTRAINTS = """
     where connamespace = %(schema)s
 """
 INDEXES = """
-    select class.relname, pg_get_indexdef(indexrelid), indisunique, indisprimary, indisvalid, indisreplident
-    from pg_index join pg_class as class on class.oid = indrelid
-    where relnamespace = %(schema)s
+    select case when starts_with(index.relname::text, '_ferryman') then index.relname else class.relname end,
+           pg_get_indexdef(indexrelid), indisunique, indisprimary, indisvalid, indisreplident
+    from pg_index
+    join pg_class as class on class.oid = indrelid
+    join pg_class as index on index.oid = indexrelid
+    where class.relnamespace = %(schema)s
 """
 SEQUENCES = """
     select class.relname, format_type(seqtypid, null), seqstart, seqincrement, seqmax, seqmin, seqcache, seqcycle,
@@ -126,4 +140,4 @@ def _ledger(connection: psycopg.Connection, schema: str) -> list[tuple[int, bool
 
 def _belongs_to(row: tuple[object, ...], hidden: set[str]) -> bool:
     owner = str(row[0])
-    return any(owner in {name, f"{name}_pkey", f"{name}_last_heartbeat_at_idx"} for name in hidden)
+    return any(owner == name or (owner.startswith(f"{name}_") and owner.endswith(DERIVED)) for name in hidden)

@@ -8,7 +8,7 @@ from tests.schema.catalogue import OURS, catalogue
 
 from ferryman.errors import DatabaseError, IncompatibleSchemaError
 from ferryman.schema import Outcome, Uninstallation, extensions, inspect, migrate, uninstall_extensions
-from ferryman.schema.extensions import EXTENSIONS, Extension
+from ferryman.schema.extensions import EXTENSIONS, LATEST_EXTENSION, Extension
 
 if TYPE_CHECKING:
     import psycopg
@@ -39,15 +39,15 @@ def test_what_was_uninstalled_can_be_installed_again(database: str) -> None:
     before = catalogue(database, with_bodies=True)
     carry_out(database, uninstall_extensions)
     done = carry_out(database, migrate)
-    assert (done.outcome, done.extensions_before, done.extensions_after) == (Outcome.ADOPTED, 0, 1)
+    assert (done.outcome, done.extensions_before, done.extensions_after) == (Outcome.ADOPTED, 0, LATEST_EXTENSION)
     assert catalogue(database, with_bodies=True) == before
 
 
 def test_a_later_extension_is_added_to_those_that_are_there(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    later = Extension(2, "made up", ("worker_heartbeat",), is_shared=True)
+    later = Extension(LATEST_EXTENSION + 1, "made up", ("worker_heartbeat",), is_shared=True)
     monkeypatch.setattr(extensions, "EXTENSIONS", (*EXTENSIONS, later))
     assert carry_out(database, migrate).outcome is Outcome.ADOPTED
-    assert carry_out(database, inspect).extension_revision == 2
+    assert carry_out(database, inspect).extension_revision == LATEST_EXTENSION + 1
     assert carry_out(database, migrate).outcome is Outcome.NOTHING
 
 

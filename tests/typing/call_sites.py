@@ -7,6 +7,7 @@ from typing import Any, TypedDict, assert_type
 
 from ferryman import App, NewJob, WorkerContext
 from ferryman.context import CONTEXT
+from ferryman.cron import Cron, Crontab, CrontabFill, CrontabTimer, parse_crontab
 
 app = App()
 
@@ -116,3 +117,16 @@ async def adds() -> None:
         await client.add_job(Charge(amount=3))
     with app.sync_client(use_local_time=True) as blocking:
         blocking.add_job(shout.job("hi"))
+
+
+@app.cron("0 8 * * *", id="morning", fill=CrontabFill.hours(2), payload={"text": "hi"})
+@app.task
+def scheduled(text: str) -> int:
+    return len(text)
+
+
+assert_type(scheduled("hi"), int)
+assert_type(app.crontabs, list[Crontab])
+assert_type(Cron.daily_at(scheduled, 8, 0, payload=scheduled.job("hi"), time_zone="Europe/Paris"), Crontab)
+assert_type(Cron.from_timer("elsewhere", CrontabTimer(minutes={0, 30})), Crontab)
+assert_type(parse_crontab("0 4 * * * backup"), list[Crontab])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypedDict, assert_type
 
 from ferryman import App, WorkerContext
+from ferryman.cron import Cron
 
 app = App()
 
@@ -71,3 +72,8 @@ async def calls(ctx: WorkerContext) -> None:
     await send_email(ctx)  # type: ignore[call-arg]
     shout(1)  # type: ignore[arg-type]
     assert_type(shout("hi"), str)  # type: ignore[assert-type]
+
+
+Cron.daily_at(shout, 8, 0, timezone="UTC")  # type: ignore[call-arg]
+Cron.daily_at(shout, "8", 0)  # type: ignore[arg-type]
+app.cron("0 8 * * *", fill=5)  # type: ignore[arg-type]

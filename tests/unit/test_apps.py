@@ -1,5 +1,7 @@
 """The app: its tasks, its settings and its clients."""
 
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,3 +157,125 @@ def test_what_is_not_a_job_is_refused_with_what_to_pass_instead() -> None:
     for message, mistake in mistakes.items():
         with pytest.raises(UnknownTaskError, match=f"{message}.*; nothing was added"):
             app.registry.job_of(mistake)
+
+
+async def test_lifespans_are_opened_in_order_and_closed_in_reverse() -> None:
+    app, library, said = App(), App(), []
+
+    @library.lifespan
+    async def pool() -> AsyncIterator[None]:
+        said.append("pool opened")
+        yield
+        said.append("pool closed")
+
+    app.include(library)
+    app.include(library)
+
+    @app.lifespan
+    @asynccontextmanager
+    async def http() -> AsyncIterator[dict[str, str]]:
+        said.append("http opened")
+        yield {"http": "a client"}
+        said.append("http closed")
+
+    async with app.lifespans.open() as brought:
+        assert brought == {"http": "a client"}
+        assert said == ["pool opened", "http opened"]
+    assert said[2:] == ["http closed", "pool closed"]
+
+
+async def test_a_lifespan_sees_why_the_worker_failed_but_cannot_hide_it() -> None:
+    app, seen = App(), []
+
+    @app.lifespan
+    async def curious() -> AsyncIterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            seen.append(error)
+
+    with pytest.raises(ValueError, match="no database") as raised:
+        async with app.lifespans.open():
+            raise ValueError("no database")
+    assert seen == [raised.value]
+
+
+async def test_a_lifespan_that_fails_is_named_and_those_before_it_are_closed() -> None:
+    app, said = App(), []
+
+    @app.lifespan
+    async def first() -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            said.append("first closed")
+
+    @app.lifespan
+    async def second() -> AsyncIterator[None]:
+        raise OSError("no route")
+        yield
+
+    with pytest.raises(ConfigurationError, match=r"second' failed to start at .*test_apps.py:\d+: OSError: no route"):
+        async with app.lifespans.open():
+            said.append("went on")
+    assert said == ["first closed"]
+
+
+async def test_a_lifespan_that_fails_to_end_is_named_and_the_others_are_closed() -> None:
+    app, said = App(), []
+
+    @app.lifespan
+    async def first() -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            said.append("first closed")
+
+    @app.lifespan
+    async def second() -> AsyncIterator[None]:
+        yield
+        raise OSError("no route")
+
+    with pytest.raises(ConfigurationError, match=r"second' failed to end at .*test_apps.py:\d+: OSError: no route"):
+        async with app.lifespans.open():
+            pass
+    assert said == ["first closed"]
+
+
+async def test_what_two_lifespans_bring_must_differ() -> None:
+    app = App()
+
+    @app.lifespan
+    async def one() -> AsyncIterator[dict[str, int]]:
+        yield {"http": 1}
+
+    @app.lifespan
+    async def other() -> AsyncIterator[dict[str, int]]:
+        yield {"http": 2}
+
+    with pytest.raises(ConfigurationError, match=r"other' brings 'http', as another one does"):
+        async with app.lifespans.open():
+            pass
+
+
+async def test_what_is_no_lifespan_is_refused_with_how_to_write_one() -> None:
+    app = App()
+
+    async def forgot_to_yield() -> None: ...
+
+    async def brings_a_list() -> AsyncIterator[list[int]]:
+        yield [1]
+
+    for mistake in (forgot_to_yield, "http", _plain_generator):
+        with pytest.raises(ConfigurationError, match="cannot be used: write an `async def`"):
+            app.lifespan(mistake)
+    for late, message in ((brings_a_list, "brings list, not a mapping"), (lambda: 5, "gave int: write")):
+        other = App()
+        other.lifespan(late)
+        with pytest.raises(ConfigurationError, match=message):
+            async with other.lifespans.open():
+                pass
+
+
+def _plain_generator() -> Iterator[None]:
+    yield

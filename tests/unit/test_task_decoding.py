@@ -236,3 +236,12 @@ def test_decoded_arguments_fit_the_function() -> None:
     record.function(*decoded.args, **decoded.kwargs)
 
     assert calls == [{"a": 1, "b": 2, "c": 3}]
+
+
+def test_a_key_of_the_queue_is_never_the_whole_payload() -> None:
+    @App().task
+    def roll_up(_cron: dict[str, Any]) -> None: ...
+
+    decoded = roll_up.decode('{"_cron": {"ts": "2026-11-16T08:00:00.000Z", "backfilled": false}}')
+
+    assert decoded.kwargs == {"_cron": {"ts": "2026-11-16T08:00:00.000Z", "backfilled": False}}

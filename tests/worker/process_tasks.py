@@ -7,6 +7,8 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import psycopg
+
 from ferryman import App, BatchResult, Fail, Snooze, WorkerContext
 
 app = App()
@@ -38,6 +40,16 @@ def die() -> None:
     os._exit(3)
 
 
+@app.task(run_in="process", on_crash="fail")
+def die_once() -> None:
+    os._exit(3)
+
+
+@app.task(run_in="process", on_crash="requeue")
+def die_and_come_back() -> None:
+    os._exit(3)
+
+
 @app.task(run_in="process", timeout=timedelta(milliseconds=300))
 def dawdle() -> None:
     time.sleep(60)
@@ -52,3 +64,33 @@ def begin(path: str) -> None:
 @app.task(run_in="process", batch=True)
 def halve(items: list[int]) -> BatchResult:
     return BatchResult.of_items([None if item % 2 == 0 else ValueError("odd") for item in items])
+
+
+@in_child
+def complete(ctx: WorkerContext, dsn: str, ends_by: str) -> None:
+    with psycopg.connect(dsn) as mine:
+        ctx.complete_in_blocking(mine)
+        if ends_by == "rollback":
+            mine.rollback()
+
+
+@in_child
+def advance(ctx: WorkerContext, path: str) -> None:
+    ctx.set_progress(0.75, "nearly there")
+    while not Path(path).exists():
+        time.sleep(0.01)
+
+
+@in_child
+def log(ctx: WorkerContext) -> None:
+    ctx.logger.info("half of %s", "it")
+    ctx.logger.debug("nobody wants to know")
+
+
+@in_child
+def complete_later(ctx: WorkerContext, dsn: str, begun: str, go_on: str) -> None:
+    Path(begun).touch()
+    while not Path(go_on).exists():
+        time.sleep(0.01)
+    with psycopg.connect(dsn) as mine:
+        ctx.complete_in_blocking(mine)

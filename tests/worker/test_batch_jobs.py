@@ -56,11 +56,15 @@ WHOLE_FAILURES = [
     ([None], "batch handler returned 1 results for 3 payload items"),
     (BatchResult.of_items([None] * 4), "batch handler returned 4 results for 3 payload items"),
     (17, "batch handler returned int"),
+    ([None, False, None], "batch handler returned bool for item 1; expected None if it is done, or an error"),
+    ([ValueError("x"), None, 17], "batch handler returned int for item 2"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("answer", "error"), WHOLE_FAILURES, ids=["raised", "fail_all", "text", "too few", "too many", "nonsense"]
+    ("answer", "error"),
+    WHOLE_FAILURES,
+    ids=["raised", "fail_all", "text", "too few", "too many", "nonsense", "false", "values"],
 )
 async def test_a_batch_that_failed_as_a_whole_keeps_its_payload(
     app: App, client: Client, connection: psycopg.Connection, answer: Any, error: str
@@ -88,6 +92,17 @@ async def test_only_the_items_that_failed_are_left_as_they_were_stored(
     assert (job.attempts, job.locked_at, job.due_in > 1) == (1, None, True)
     [(stored,)] = connection.execute("select payload::text from graphile_worker._private_jobs")
     assert stored == '[{"n": 1.50},{"n": 3, "unknown": "é"}]'
+
+
+async def test_an_item_whose_error_is_empty_has_failed(app: App, client: Client, connection) -> None:
+    answering(app, [None, "", None])
+    await client.add_batch_job("send", ITEMS)
+    await run_all(app)
+
+    assert (only_job(connection).payload, only_job(connection).last_error) == (
+        [ITEMS[1]],
+        "1 batch item(s) failed: 1: ",
+    )
 
 
 async def test_what_is_left_is_written_together_with_the_failure(

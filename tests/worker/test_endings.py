@@ -246,3 +246,19 @@ async def test_a_future_that_ends_with_generator_exit_fails_only_its_job(
 
     job = only_job(connection)
     assert (job.attempts, job.locked_at) == (1, None)
+
+
+async def test_a_failed_attempt_can_leave_another_payload_for_the_next(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    @app.task
+    async def copy(start: int) -> None:
+        raise Retry("half of it is done", payload={"start": start + 50})
+
+    await client.add_job(copy.job(start=0))
+
+    await run_all(app)
+
+    job = only_job(connection)
+    assert (job.payload, job.last_error, job.attempts) == ({"start": 50}, "Retry: half of it is done", 1)
+    assert job.due_in == pytest.approx(math.e, abs=1)  # the usual delay, since none was given

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.waiting import until
-from tests.worker.life import jobs, only_job, queues, running, worker_of
+from tests.worker.life import jobs, only_job, queues, run_all, running, worker_of
 
 from ferryman import Fail, JobSpec, Snooze, WorkerContext
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobPermanentlyFail, SettleOutcome, SettleRefused
@@ -144,3 +144,24 @@ async def test_a_lost_claim_does_not_hurt_the_others_in_its_batch(
         kept.id: JobComplete,
     }
     assert only_job(connection).locked_by == "another"
+
+
+@pytest.mark.parametrize("error", [None, ValueError("no")], ids=["completes", "fails"])
+async def test_a_claim_of_the_same_moment_by_another_worker_is_told_apart(
+    app: App, client: Client, connection: psycopg.Connection, error: Exception | None
+) -> None:
+    """Two workers may claim at one moment: the time alone is no fence."""
+
+    @app.task
+    async def work() -> None:
+        for table in ("_private_jobs", "_private_job_queues"):
+            connection.execute(f"update graphile_worker.{table} set locked_by = 'another'")
+        if error is not None:
+            raise error
+
+    await client.add_job(work.job(), JobSpec(queue_name="letters"))
+    await run_all(app)
+
+    [job] = connection.execute("select locked_by, last_error from graphile_worker._private_jobs").fetchall()
+    [queue] = connection.execute("select locked_by from graphile_worker._private_job_queues").fetchall()
+    assert (job, queue) == (("another", None), ("another",))

@@ -147,7 +147,7 @@ async def test_a_job_that_can_neither_be_deleted_nor_changed_stays_locked_alone(
 async def test_no_more_jobs_are_claimed_while_too_many_outcomes_wait(
     app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ferryman.worker.worker.MOST_UNSETTLED_PER_SLOT", 3)
+    monkeypatch.setattr("ferryman.worker.life.MOST_UNSETTLED_PER_SLOT", 3)
     ran = []
 
     @app.task
@@ -158,8 +158,8 @@ async def test_no_more_jobs_are_claimed_while_too_many_outcomes_wait(
     await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(50)])
     worker = worker_of(app, concurrency=2)
     async with running(worker):
-        await until(lambda: ran != [] and worker._has_too_much_unsettled(), "too many wait")
-        await until(lambda: not worker._running, "those that were claimed have run")
+        await until(lambda: ran != [] and worker._life._is_held_back(), "too many wait")
+        await until(lambda: len(worker._life._running) == 0, "those that were claimed have run")
         assert len(ran) <= 2 * 3 + 2
         connection.execute("drop trigger refuse on graphile_worker._private_jobs")
         await until(lambda: jobs(connection) == [], "all are done, without waiting for a poll")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,15 +13,25 @@ from tests.waiting import somebody_waits_for_a_lock, until
 from tests.worker.life import MINUTES, jobs, only_job, queues, running, worker_of
 
 from ferryman import JobSpec, WorkerContext
-from ferryman.hooks import HookRegistry, JobFail, JobInterrupted
-from ferryman.worker import worker as module
+from ferryman.hooks import (
+    FailureReason,
+    HookRegistry,
+    JobFail,
+    JobInterrupted,
+    JobRecovery,
+    JobRecoveryResult,
+    ShutdownReason,
+    WorkerShutdown,
+    WorkerStart,
+)
+from ferryman.worker import running as module
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     import psycopg
 
-    from ferryman import App, Client
+    from ferryman import App, Client, Worker
 
 INTERRUPTED = "Job recovered after worker interruption"
 
@@ -291,3 +301,124 @@ async def test_cancelling_run_gives_jobs_back(app: App, client: Client, connecti
         await life
 
     assert (only_job(connection).attempts, only_job(connection).locked_at) == (0, None)
+
+
+async def test_a_shutdown_signal_of_ones_own_ends_the_worker(app: App, client: Client) -> None:
+    signal, reasons, hooks = asyncio.Event(), [], HookRegistry()
+    hooks.on(WorkerShutdown, lambda event: reasons.append(event.reason))
+
+    @app.task
+    async def work() -> None:
+        signal.set()
+
+    await client.add_job(work.job())
+    await asyncio.wait_for(worker_of(app, hooks=hooks, shutdown_signal=signal.wait).run(), 30)
+
+    assert reasons == [ShutdownReason.GRACEFUL]
+
+
+async def test_a_shutdown_signal_that_fails_ends_the_worker_too(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    async def broken() -> None:
+        raise OSError("no such file")
+
+    await asyncio.wait_for(worker_of(app, shutdown_signal=broken).run(), 30)
+
+    assert "the shutdown signal failed" in caplog.text
+
+
+async def test_a_program_that_handles_signals_itself_can_say_so(app: App) -> None:
+    reasons, hooks = [], HookRegistry()
+    hooks.on(WorkerShutdown, lambda event: reasons.append(event.reason))
+    worker = worker_of(app, hooks=hooks)
+    hooks.on(WorkerStart, lambda event: worker.request_shutdown(by_signal=True))
+
+    await asyncio.wait_for(worker.run(), 30)
+
+    assert reasons == [ShutdownReason.SIGNAL]
+
+
+def interrupting(app: App, hooks: HookRegistry) -> tuple[asyncio.Event, Worker]:
+    """A job that must be interrupted, and a worker that gives it no time."""
+    return define(app, wait_for_ever), worker_of(app, hooks=hooks, shutdown={"grace_period": timedelta()})
+
+
+async def test_hooks_decide_about_jobs_that_a_shutdown_interrupts(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    asked: list[JobRecovery] = []
+    interrupted: list[FailureReason] = []
+    hooks, later = HookRegistry(), datetime(2040, 1, 1, tzinfo=UTC)
+    hooks.on(JobInterrupted, lambda event: interrupted.append(event.reason))
+
+    @hooks.on(JobRecovery)
+    def decide(event: JobRecovery) -> JobRecoveryResult:
+        asked.append(event)
+        return JobRecoveryResult.Reschedule(run_at=later, attempts=7)
+
+    has_begun, worker = interrupting(app, hooks)
+    added = await client.add_raw_job("work", spec=JobSpec(queue_name="letters"))
+    async with running(worker):
+        await asyncio.wait_for(has_begun.wait(), 10)
+
+    [event] = asked
+    assert (event.job.id, event.reason) == (added.id, FailureReason.SHUTDOWN_ABORTED)
+    assert (event.worker_id, event.previous_worker_id) == (worker.worker_id, worker.worker_id)
+    job = only_job(connection)
+    assert (job.run_at, job.attempts, job.locked_at) == (later, 7, None)
+    assert queues(connection)[0].locked_at is None
+    assert interrupted == [FailureReason.SHUTDOWN_ABORTED]
+
+
+async def test_a_hook_can_make_a_failure_of_an_interruption(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    hooks, failed, interrupted = HookRegistry(), [], []
+    hooks.on(JobRecovery, lambda _: JobRecoveryResult.FailWithBackoff())
+    hooks.on(JobFail, failed.append)
+    hooks.on(JobInterrupted, interrupted.append)
+    has_begun, worker = interrupting(app, hooks)
+    await client.add_raw_job("work")
+    async with running(worker):
+        await asyncio.wait_for(has_begun.wait(), 10)
+
+    job = only_job(connection)
+    assert (job.attempts, job.last_error, job.locked_at) == (1, "ShutdownAborted", None)
+    assert job.due_in == pytest.approx(2.7, abs=2)
+    assert (len(failed), len(interrupted)) == (0, 1)
+
+
+async def test_a_hook_can_leave_an_interrupted_job_locked(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    hooks, interrupted = HookRegistry(), []
+    hooks.on(JobRecovery, lambda _: JobRecoveryResult.Skip())
+    hooks.on(JobInterrupted, interrupted.append)
+    has_begun, worker = interrupting(app, hooks)
+    await client.add_raw_job("work")
+    async with running(worker):
+        await asyncio.wait_for(has_begun.wait(), 10)
+
+    assert only_job(connection).locked_by == worker.worker_id
+    assert interrupted == []
+
+
+@pytest.mark.parametrize("fails", ["raises", "dawdles"])
+async def test_a_hook_that_fails_or_dawdles_does_not_keep_a_job_or_the_worker(
+    app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    monkeypatch.setattr("ferryman.worker.interruptions.HOOK_SECONDS", 0.1)
+    hooks = HookRegistry()
+
+    @hooks.on(JobRecovery)
+    async def decide(_: JobRecovery) -> None:
+        if fails == "raises":
+            raise ValueError("no idea")
+        await wait_for_ever()
+
+    has_begun, worker = interrupting(app, hooks)
+    await client.add_raw_job("work")
+    async with running(worker):
+        await asyncio.wait_for(has_begun.wait(), 10)
+
+    job = only_job(connection)
+    assert (job.attempts, job.last_error, job.locked_at) == (0, INTERRUPTED, None)

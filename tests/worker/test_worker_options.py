@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -81,3 +82,18 @@ async def test_the_local_clock_decides_what_is_due_when_asked_to(
     assert len(jobs(connection)) == 1
     await run_all(app, use_local_time=True)
     assert jobs(connection) == []
+
+
+def test_single_settings_of_the_shutdown_can_be_given_for_short() -> None:
+    options = WorkerOptions(
+        listen_os_shutdown_signals=False,
+        shutdown_grace_period=timedelta(seconds=9),
+        shutdown_interrupted_job_retry_delay=timedelta(seconds=8),
+    )
+
+    assert options.shutdown == WorkerShutdownConfig(
+        listen_os_shutdown_signals=False,
+        grace_period=timedelta(seconds=9),
+        interrupted_job_retry_delay=timedelta(seconds=8),
+    )
+    assert replace(options, concurrency=3).shutdown == options.shutdown

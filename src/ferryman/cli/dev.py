@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from ferryman import SyncClient
-from ferryman.cli.worker.command import Probes, run_workers, worker_options
+from ferryman.cli.worker.command import run_workers, worker_options
 from ferryman.cli.worker.finding import AppNotFoundError
-from ferryman.cli.worker.plan import Plan
 from ferryman.embedded import EmbeddedPostgres, default_folder
 
 USUAL_FILES = ("tasks.py", "app.py")
@@ -21,17 +20,8 @@ USUAL_FILES = ("tasks.py", "app.py")
 @click.command()
 @click.argument("target", metavar="[MODULE[:APP]]", required=False)
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where the database is kept.")
-@click.option("--processes", type=click.IntRange(min=1), default=1, metavar="N", help="[default: 1]")
 @worker_options
-def dev(
-    *,
-    target: str | None,
-    folder: Path | None,
-    processes: int,
-    health_port: int | None,
-    health_host: str,
-    **plan: Any,
-) -> int:
+def dev(*, target: str | None, folder: Path | None, **given: Any) -> int:
     """Run a private PostgreSQL and a worker that restarts when code changes.
 
     Without MODULE, tasks.py or app.py of this folder is taken. The worker uses the private database, whatever the
@@ -43,12 +33,11 @@ def dev(
     """
     target = target or _usual_module()
     with EmbeddedPostgres(folder or default_folder(), linger=timedelta(0)) as server:
-        with SyncClient(server.dsn, schema=plan["schema"], max_connections=1) as client:
+        with SyncClient(server.dsn, schema=given["schema"], max_connections=1) as client:
             client.migrate()
         click.echo(f"PostgreSQL is running in {server.folder}. In another terminal:", err=True)
         click.echo(f"export DATABASE_URL={shlex.quote(server.tcp_dsn)}")
-        chosen = Plan(target=target, database_url=server.tcp_dsn, **plan)
-        return run_workers(chosen, Probes(host=health_host, port=health_port), processes=processes, reload=True)
+        return run_workers(reload=True, target=target, database_url=server.tcp_dsn, **given)
 
 
 def _usual_module() -> str:

@@ -20,6 +20,17 @@ def moment(text: str) -> datetime:
         raise click.BadParameter(str(problem)) from None
 
 
+def span(text: str) -> timedelta:
+    """The type of an option: how long, as in 90s or 1h30m."""
+    found = _RELATIVE.fullmatch(f"+{text}")
+    if found is None:
+        raise click.BadParameter(f"{text!r} is not a span of time. Give 90s, 5m or 1h30m; units are w, d, h, m, s.")
+    try:
+        return _timedelta(found)
+    except OverflowError:
+        raise click.BadParameter(f"{text!r} is too long.") from None
+
+
 def read_moment(text: str, now: datetime) -> datetime:
     """The time that `text` means; `ValueError` says how to write it."""
     try:
@@ -34,6 +45,10 @@ def _span(text: str) -> timedelta:
     found = _RELATIVE.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a time from now; units are w, d, h, m, s in this order. {_FORMS}")
+    return _timedelta(found)
+
+
+def _timedelta(found: re.Match[str]) -> timedelta:
     return timedelta(**{name: int(number) for name, number in found.groupdict().items() if number is not None})
 
 

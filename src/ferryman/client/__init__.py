@@ -3,6 +3,17 @@
 from ferryman.client.asynchronous import Client
 from ferryman.client.blocking import SyncClient
 from ferryman.client.cleaning import Cleaned, CleanupTask
-from ferryman.client.reading import JobCounts, JobPage
+from ferryman.client.reading import JobCounts, JobPage, JobProgress
+from ferryman.client.schedules import KnownCrontab, Schedule
 
-__all__ = ["Cleaned", "CleanupTask", "Client", "JobCounts", "JobPage", "SyncClient"]
+__all__ = [
+    "Cleaned",
+    "CleanupTask",
+    "Client",
+    "JobCounts",
+    "JobPage",
+    "JobProgress",
+    "KnownCrontab",
+    "Schedule",
+    "SyncClient",
+]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from ferryman.client import adding, cleaning, managing, reading, schema
+from ferryman.client import adding, cleaning, health, managing, reading, recovering, schema
 from ferryman.client.base import BaseClient
 from ferryman.client.retrying import pause_before, should_try_again
+from ferryman.client.schedule_access import Schedules
 from ferryman.database.pools import open_async_pool
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import DatabaseError
@@ -72,13 +73,28 @@ class Client(BaseClient):
     reschedule_jobs = _Awaited(managing.reschedule_jobs)
     force_unlock_workers = _Awaited(managing.force_unlock_workers)
     get_job = _Awaited(reading.get_job)
+    get_progress = _Awaited(reading.get_progress)
     list_jobs = _Awaited(reading.list_jobs)
     counts = _Awaited(reading.counts)
     cleanup = _Awaited(cleaning.cleanup)
+    sweep_stale_workers = _Awaited(recovering.sweep_stale_workers)
+    sweep_stale_workers_with_config = _Awaited(recovering.sweep_stale_workers_with_config)
+    list_active_workers = _Awaited(recovering.list_active_workers)
+    list_lost_workers = _Awaited(recovering.list_lost_workers)
+    list_crashes = _Awaited(recovering.list_crashes)
+    prune_recovery_records = _Awaited(recovering.prune_recovery_records)
+    check_health = _Awaited(health.check_health)
+    repair_health = _Awaited(health.repair_health)
     migrate = _Awaited(schema.migrate)
     schema_status = _Awaited(schema.schema_status)
+    ping = _Awaited(schema.ping)
     upgrade_schema = _Awaited(schema.upgrade_schema)
     uninstall_extensions = _Awaited(schema.uninstall_extensions)
+
+    @property
+    def schedules(self) -> Schedules:
+        """Schedules that are kept in the database: add, change, pause and remove them while workers run."""
+        return Schedules(self)
 
     async def open(self) -> Self:
         """Connect; `async with` does it for you."""

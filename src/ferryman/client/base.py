@@ -25,7 +25,7 @@ class BaseClient:
     tasks: the tasks of an application; `App.client()` gives its own
     use_local_time: take this machine's clock instead of the database's for jobs without a `run_at`
     max_connections: how many connections may be open at once
-    hooks: asked before a job is added (`BeforeJobSchedule`)
+    hooks: asked before a job is added (`BeforeJobSchedule`), and asked and told about jobs that a sweep recovers
     """
 
     def __init__(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from ferryman.client import adding, cleaning, managing, reading, schema
+from ferryman.client import adding, cleaning, health, managing, reading, recovering, schema
 from ferryman.client.base import BaseClient
 from ferryman.client.retrying import pause_before, should_try_again
+from ferryman.client.schedule_access import SyncSchedules
 from ferryman.database.pools import open_sync_pool
 from ferryman.database.sessions import SyncSession
 from ferryman.errors import DatabaseError
@@ -68,13 +69,28 @@ class SyncClient(BaseClient):
     reschedule_jobs = _Blocking(managing.reschedule_jobs)
     force_unlock_workers = _Blocking(managing.force_unlock_workers)
     get_job = _Blocking(reading.get_job)
+    get_progress = _Blocking(reading.get_progress)
     list_jobs = _Blocking(reading.list_jobs)
     counts = _Blocking(reading.counts)
     cleanup = _Blocking(cleaning.cleanup)
+    sweep_stale_workers = _Blocking(recovering.sweep_stale_workers)
+    sweep_stale_workers_with_config = _Blocking(recovering.sweep_stale_workers_with_config)
+    list_active_workers = _Blocking(recovering.list_active_workers)
+    list_lost_workers = _Blocking(recovering.list_lost_workers)
+    list_crashes = _Blocking(recovering.list_crashes)
+    prune_recovery_records = _Blocking(recovering.prune_recovery_records)
+    check_health = _Blocking(health.check_health)
+    repair_health = _Blocking(health.repair_health)
     migrate = _Blocking(schema.migrate)
     schema_status = _Blocking(schema.schema_status)
+    ping = _Blocking(schema.ping)
     upgrade_schema = _Blocking(schema.upgrade_schema)
     uninstall_extensions = _Blocking(schema.uninstall_extensions)
+
+    @property
+    def schedules(self) -> SyncSchedules:
+        """Schedules that are kept in the database: add, change, pause and remove them while workers run."""
+        return SyncSchedules(self)
 
     def open(self) -> Self:
         """Connect; `with` does it for you."""

@@ -64,9 +64,9 @@ def cleanup(
     if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen:
         [(failed_jobs,)] = yield cleaning.delete_failed_jobs()
     if CleanupTask.GC_TASK_IDENTIFIERS in chosen:
-        identifiers = yield from _under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(sorted(kept)))
+        identifiers = yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(sorted(kept)))
     if CleanupTask.GC_JOB_QUEUES in chosen:
-        queues = yield from _under_lock(cleaning.LOCK_QUEUES, cleaning.delete_unused_queues())
+        queues = yield from under_lock(cleaning.LOCK_QUEUES, cleaning.delete_unused_queues())
     return Cleaned(
         task_identifiers=tuple(row[0] for row in identifiers),
         queue_names=tuple(row[0] for row in queues),
@@ -74,7 +74,7 @@ def cleanup(
     )
 
 
-def _under_lock(lock: Script, delete: Call) -> Steps[Sequence[Row]]:
+def under_lock(lock: Script, delete: Call) -> Steps[Sequence[Row]]:
     """Delete while no job can be on its way. Never waits long for the lock, because producers would wait behind us."""
     for _ in range(LOCK_ATTEMPTS):
         yield Transaction()

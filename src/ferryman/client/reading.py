@@ -21,6 +21,7 @@ from ferryman.queries.rows import job_from_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from ferryman.client.core import Core
     from ferryman.database.steps import Steps
@@ -54,11 +55,28 @@ class JobCounts:
         return self.ready + self.scheduled + self.running + self.retrying + self.failed
 
 
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """How far a running job is, as its handler told with `ctx.set_progress`."""
+
+    fraction: float
+    """From 0 to 1."""
+    message: str | None
+    reported_at: datetime
+
+
 def get_job(_core: Core, job_id: int, *, using: Any = None) -> Steps[Job | None]:
     """The job with this id, or None. Completed jobs are gone."""
     check_ids([job_id])
     rows = yield reading.get_job(job_id, using=using)
     return job_from_row(rows[0]) if rows else None
+
+
+def get_progress(_core: Core, job_id: int, *, using: Any = None) -> Steps[JobProgress | None]:
+    """How far a running job is; None when it is not running, or its handler has told nothing."""
+    check_ids([job_id])
+    rows = yield reading.get_progress(job_id, using=using)
+    return JobProgress(*rows[0]) if rows else None
 
 
 def list_jobs(

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import ferryman.schema as schema_steps
+from ferryman.database.statements import load_statement
+from ferryman.database.steps import Call
 
 if TYPE_CHECKING:
     from ferryman.client.core import Core
     from ferryman.database.steps import Steps
     from ferryman.schema import Migration, SchemaStatus, Uninstallation, Upgrade
+
+_PING = load_statement("ferryman.database", "backend_pid")
 
 
 def migrate(core: Core) -> Steps[Migration]:
@@ -19,6 +23,11 @@ def migrate(core: Core) -> Steps[Migration]:
     """
     done = yield from schema_steps.migrate(core.schema)
     return done
+
+
+def ping(_core: Core) -> Steps[None]:
+    """Ask the database for an answer, whatever it is; `DatabaseUnavailableError` when there is none."""
+    yield Call(_PING)
 
 
 def schema_status(core: Core) -> Steps[SchemaStatus]:

@@ -14,6 +14,8 @@ _MISSING_OBJECT = {"3F000", "42P01", "42883", "42704"}
 _UNAVAILABLE_CLASSES = ("08", "57P", "53")
 """Connection failures, server going down or starting up, out of connections or memory."""
 
+_READ_ONLY = "25006"
+
 
 def explain(error: Exception, schema: SchemaName) -> FerrymanError:
     """The error to raise, from `error`, for a statement that failed."""
@@ -30,6 +32,11 @@ def explain(error: Exception, schema: SchemaName) -> FerrymanError:
             f"effect; adding a job again is safe when it has a job_key."
         )
     return DatabaseError(f"PostgreSQL refused the statement ({state}): {message}")
+
+
+def is_stale(error: BaseException) -> bool:
+    """Whether only a new connection can help: this one leads to a server that has become, or was made, read-only."""
+    return sqlstate_of(error) == _READ_ONLY
 
 
 def sqlstate_of(error: BaseException | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, LiteralString
 
@@ -17,6 +18,11 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
     """Runs one statement after the other."""
 
     @cached_property
+    def opened_at(self) -> float:
+        """When its pool first saw it."""
+        return time.monotonic()
+
+    @cached_property
     def _only_cursor(self) -> AsyncRawCursor[tuple[Any, ...]]:
         return AsyncRawCursor(self)
 
@@ -28,6 +34,11 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
 
 class OwnConnection(Connection[tuple[Any, ...]]):
     """The blocking twin of `OwnAsyncConnection`."""
+
+    @cached_property
+    def opened_at(self) -> float:
+        """When its pool first saw it."""
+        return time.monotonic()
 
     @cached_property
     def _only_cursor(self) -> RawCursor[tuple[Any, ...]]:

@@ -1,13 +1,20 @@
-"""Connections of our own: pools that notice dead connections and poolers in between."""
+"""Connections of our own: pools that notice dead connections and poolers in between.
+
+Whoever needs a connection when none is idle opens it himself. So he hears at once, and in the server's own words, why
+that did not work, and whoever tries again decides when. A pool that reconnects in the background would answer only that
+time is up, and after a long outage might be asleep when the server is back.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import select
-from typing import TYPE_CHECKING, Any, TypeAlias
+import threading
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import psycopg
-from psycopg import OperationalError
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.own import OwnAsyncConnection, OwnConnection
@@ -15,64 +22,205 @@ from ferryman.database.statements import Style, load_statement
 from ferryman.errors import DatabaseUnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from ferryman.database.addresses import Address
 
-AsyncPool: TypeAlias = AsyncConnectionPool[OwnAsyncConnection]
-SyncPool: TypeAlias = ConnectionPool[OwnConnection]
+C = TypeVar("C", OwnAsyncConnection, OwnConnection)
 
 CONNECT_TIMEOUT_SECONDS = 10
+SECONDS_FOR_A_TURN = 30.0
+"""How long to wait for a connection when all that there may be are in use."""
+SECONDS_IDLE = 10.0
+"""After so long without use a connection is closed, unless it is the last: hundreds of idle workers add up."""
+SECONDS_OF_LIFE = 3600.0
+"""A server's memory for one connection grows with what was ever done there."""
 _OPTIONS: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_SECONDS}
 _NO_SCHEMA = SchemaName("public")
 _BACKEND_PID = load_statement(__package__, "backend_pid").text(_NO_SCHEMA, Style.NUMBERED)
 _STEADY_PLANS = load_statement(__package__, "steady_plans").text(_NO_SCHEMA, Style.NUMBERED)
 
 
+class _Idle(Generic[C]):
+    """Connections that nobody uses. The one that was used last is given out first, so that the others grow old."""
+
+    def __init__(self) -> None:
+        self._connections: list[tuple[float, C]] = []
+
+    def take(self) -> C | None:
+        """A connection that seems to work; those that were cut are forgotten."""
+        while self._connections:
+            try:
+                _, connection = self._connections.pop()
+            except IndexError:  # another thread was faster
+                return None
+            if not _was_cut(connection):
+                return connection
+            connection.pgconn.finish()
+        return None
+
+    def put(self, connection: C) -> list[C]:
+        """Keep a connection; those that are to be closed come back."""
+        now = time.monotonic()
+        is_fit = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        if not is_fit or now - connection.opened_at > SECONDS_OF_LIFE:
+            return [connection]
+        self._connections.append((now, connection))
+        return self._expired(now)
+
+    def empty(self) -> list[C]:
+        """All connections; none is kept."""
+        connections, self._connections = self._connections, []
+        return [connection for _, connection in connections]
+
+    def _expired(self, now: float) -> list[C]:
+        if self._connections[0][0] > now - SECONDS_IDLE or len(self._connections) == 1:
+            return []
+        return [self._connections.pop(0)[1]]
+
+
+class AsyncPool:
+    """Up to so many connections, each opened when it is needed and kept for the next one who asks."""
+
+    def __init__(self, address: Address, *, size: int) -> None:
+        self._address = address
+        self._size = size
+        self._turns = asyncio.Semaphore(size)
+        self._idle: _Idle[OwnAsyncConnection] = _Idle()
+        self._is_closed = False
+
+    async def getconn(self) -> OwnAsyncConnection:
+        """A connection, to be given back with `putconn`; `DatabaseUnavailableError` says why there is none."""
+        if self._turns.locked():
+            await self._wait_for_a_turn()
+        else:
+            await self._turns.acquire()
+        try:
+            return self._idle.take() or await self._connect()
+        except BaseException:
+            self._turns.release()
+            raise
+
+    async def putconn(self, connection: OwnAsyncConnection) -> None:
+        """Give a connection back, whatever state it is in."""
+        self._turns.release()
+        for unused in [connection] if self._is_closed else self._idle.put(connection):
+            await unused.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[OwnAsyncConnection]:
+        """A connection for as long as the block lasts."""
+        connection = await self.getconn()
+        try:
+            yield connection
+        finally:
+            await self.putconn(connection)
+
+    async def close(self) -> None:
+        """Close what is idle now, and the others when they come back."""
+        self._is_closed = True
+        for connection in self._idle.empty():
+            await connection.close()
+
+    async def _wait_for_a_turn(self) -> None:
+        try:
+            async with asyncio.timeout(SECONDS_FOR_A_TURN):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise _busy(self._size) from None
+
+    async def _connect(self) -> OwnAsyncConnection:
+        try:
+            connection = await OwnAsyncConnection.connect(self._address.conninfo, **_OPTIONS)
+        except psycopg.Error as error:
+            raise _unreachable(self._address, error) from None
+        try:
+            # A connection may fall silent right after its login.
+            async with asyncio.timeout(_OPTIONS["connect_timeout"]):
+                await _configure_async(connection)
+        except BaseException as error:
+            connection.pgconn.finish()
+            if isinstance(error, (psycopg.Error, TimeoutError)):
+                raise _unreachable(self._address, error) from None
+            raise
+        return connection
+
+
+class SyncPool:
+    """The blocking twin of `AsyncPool`, for any number of threads."""
+
+    def __init__(self, address: Address, *, size: int) -> None:
+        self._address = address
+        self._size = size
+        self._turns = threading.Semaphore(size)
+        self._idle: _Idle[OwnConnection] = _Idle()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def getconn(self) -> OwnConnection:
+        """A connection, to be given back with `putconn`; `DatabaseUnavailableError` says why there is none."""
+        if not self._turns.acquire(timeout=SECONDS_FOR_A_TURN):
+            raise _busy(self._size)
+        try:
+            with self._lock:
+                idle = self._idle.take()
+            return idle or self._connect()
+        except BaseException:
+            self._turns.release()
+            raise
+
+    def putconn(self, connection: OwnConnection) -> None:
+        """Give a connection back, whatever state it is in."""
+        with self._lock:
+            unused = [connection] if self._is_closed else self._idle.put(connection)
+        self._turns.release()
+        for each in unused:
+            each.close()
+
+    def close(self) -> None:
+        """Close what is idle now, and the others when they come back."""
+        with self._lock:
+            self._is_closed = True
+            idle = self._idle.empty()
+        for connection in idle:
+            connection.close()
+
+    def _connect(self) -> OwnConnection:
+        try:
+            connection = OwnConnection.connect(self._address.conninfo, **_OPTIONS)
+            _configure_sync(connection)
+        except psycopg.Error as error:
+            raise _unreachable(self._address, error) from None
+        return connection
+
+
 async def open_async_pool(address: Address, *, size: int) -> AsyncPool:
     """A pool that has reached the server once; `DatabaseUnavailableError` says why it could not."""
-    try:
-        # Asked first because a pool that cannot connect only says that it timed out.
-        await (await OwnAsyncConnection.connect(address.conninfo, **_OPTIONS)).close()
-    except psycopg.Error as error:
-        raise _unreachable(address, error) from None
-    pool: AsyncPool = AsyncConnectionPool(
-        address.conninfo,
-        connection_class=OwnAsyncConnection,
-        kwargs=_OPTIONS,
-        min_size=1,
-        max_size=size,
-        open=False,
-        configure=_configure_async,
-        check=_check_async,
-    )
-    await pool.open()
+    pool = AsyncPool(address, size=size)
+    await pool.putconn(await pool.getconn())
     return pool
 
 
 def open_sync_pool(address: Address, *, size: int) -> SyncPool:
     """The blocking twin of `open_async_pool`."""
-    try:
-        OwnConnection.connect(address.conninfo, **_OPTIONS).close()
-    except psycopg.Error as error:
-        raise _unreachable(address, error) from None
-    pool: SyncPool = ConnectionPool(
-        address.conninfo,
-        connection_class=OwnConnection,
-        kwargs=_OPTIONS,
-        min_size=1,
-        max_size=size,
-        open=False,
-        configure=_configure_sync,
-        check=_check_sync,
-    )
-    pool.open()
+    pool = SyncPool(address, size=size)
+    pool.putconn(pool.getconn())
     return pool
 
 
 def _unreachable(address: Address, error: Exception) -> DatabaseUnavailableError:
     # The cause is told, not chained: libpq's exceptions may carry the whole connection string.
+    why = str(error).strip() or "it did not answer in time"
     return DatabaseUnavailableError(
-        f"could not connect to {address}: {str(error).strip()}. Check that PostgreSQL runs there and that the "
+        f"could not connect to {address}: {why}. Check that PostgreSQL runs there and that the "
         f"address is right, or start a local one with: ferryman postgres"
+    )
+
+
+def _busy(size: int) -> DatabaseUnavailableError:
+    return DatabaseUnavailableError(
+        f"all {size} connections of this client were in use for {SECONDS_FOR_A_TURN:g} s, so nothing was sent. Allow "
+        f"more with max_connections, or do less at once"
     )
 
 
@@ -90,18 +238,6 @@ def _configure_sync(connection: OwnConnection) -> None:
         connection.fetch(_STEADY_PLANS)
     else:
         connection.prepare_threshold = None
-
-
-async def _check_async(connection: OwnAsyncConnection) -> None:
-    if _was_cut(connection):
-        await connection.close()
-        raise OperationalError("the server closed this idle connection")
-
-
-def _check_sync(connection: OwnConnection) -> None:
-    if _was_cut(connection):
-        connection.close()
-        raise OperationalError("the server closed this idle connection")
 
 
 def _was_cut(connection: OwnAsyncConnection | OwnConnection) -> bool:

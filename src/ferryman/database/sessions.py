@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING, LiteralString, TypeVar, assert_never, cast
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, LiteralString, TypeVar, assert_never, cast
 import psycopg
 
 from ferryman.database.borrowed import async_fetch_for, sync_fetch_for
-from ferryman.database.failures import explain
+from ferryman.database.failures import explain, is_stale
 from ferryman.database.statements import Style
-from ferryman.database.steps import Call, Decide, Rollback, Script, Transaction, Wait
+from ferryman.database.steps import Call, Commit, Decide, Emit, FirstProcess, Rollback, Script, Transaction, Wait
 from ferryman.errors import FerrymanError
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ R = TypeVar("R")
 
 _NOTHING: Sequence[Row] = ()
 
+logger = logging.getLogger("ferryman.hooks")
+
 
 class AsyncSession:
     """One operation under way. It takes a connection from the pool only when a step needs one."""
@@ -40,6 +43,7 @@ class AsyncSession:
         self._schema = schema
         self._connection: OwnAsyncConnection | None = None
         self._in_transaction = False
+        self._is_stale = False
         self.has_borrowed = False
 
     async def run(self, steps: Steps[R]) -> R:
@@ -57,6 +61,7 @@ class AsyncSession:
                 except FerrymanError:
                     raise
                 except Exception as error:  # noqa: BLE001 - each borrowed library raises errors of its own
+                    self._is_stale = self._is_stale or is_stale(error)
                     advance = partial(steps.throw, _told(error, self._schema))
                 else:
                     advance = partial(steps.send, rows)
@@ -66,31 +71,40 @@ class AsyncSession:
 
     async def _take(self, step: Step) -> Sequence[Row]:
         match step:
-            case Call(using=None):
-                connection = await self._own()
-                text = step.statement.text(self._schema, Style.NUMBERED)
-                return await connection.fetch(text, step.statement.ordered(step.parameters))
-            case Call():
-                self.has_borrowed = True
-                return await async_fetch_for(step.using)(step, self._schema)
-            case Script():
-                connection = await self._own()
-                await connection.fetch(step.statement.text(self._schema, Style.NUMBERED))
-            case Transaction(using=None):
-                await self._end("commit")
-                await (await self._own()).fetch("begin")
-                self._in_transaction = True
-            case Transaction():
-                pass
-            case Rollback():
-                await self._end("rollback")
+            case Call() | Script():
+                return await self._ask(step)
+            case Transaction() | Commit() | Rollback():
+                await self._turn(step)
             case Decide():
-                return [(await step.hooks.intercept(step.event),)]
+                return [(await _decided(step),)]
+            case Emit():
+                await step.hooks.emit(step.event)
             case Wait():
                 await asyncio.sleep(step.seconds)
+            case FirstProcess():
+                return [((await self._own()).info.backend_pid,)]
             case never:
                 assert_never(never)
         return _NOTHING
+
+    async def _ask(self, step: Call | Script) -> Sequence[Row]:
+        if isinstance(step, Script):
+            return await (await self._own()).fetch(step.statement.text(self._schema, Style.NUMBERED))
+        if step.using is not None:
+            self.has_borrowed = True
+            return await async_fetch_for(step.using)(step, self._schema)
+        connection = await self._own()
+        text = step.statement.text(self._schema, Style.NUMBERED)
+        return await connection.fetch(text, step.statement.ordered(step.parameters))
+
+    async def _turn(self, step: Transaction | Commit | Rollback) -> None:
+        """End the transaction that is open, and perhaps begin one; those of a borrowed connection are its owner's."""
+        if isinstance(step, Transaction) and step.using is not None:
+            return
+        await self._end("rollback" if isinstance(step, Rollback) else "commit")
+        if isinstance(step, Transaction):
+            await (await self._own()).fetch("begin")
+            self._in_transaction = True
 
     async def _own(self) -> OwnAsyncConnection:
         if self._connection is None:
@@ -113,6 +127,8 @@ class AsyncSession:
         if self._in_transaction:
             with contextlib.suppress(psycopg.Error):
                 await connection.rollback()
+        if self._is_stale:
+            await connection.close()
         await self._pool().putconn(connection)
 
 
@@ -124,6 +140,7 @@ class SyncSession:
         self._schema = schema
         self._connection: OwnConnection | None = None
         self._in_transaction = False
+        self._is_stale = False
         self.has_borrowed = False
 
     def run(self, steps: Steps[R]) -> R:
@@ -141,6 +158,7 @@ class SyncSession:
                 except FerrymanError:
                     raise
                 except Exception as error:  # noqa: BLE001 - each borrowed library raises errors of its own
+                    self._is_stale = self._is_stale or is_stale(error)
                     advance = partial(steps.throw, _told(error, self._schema))
                 else:
                     advance = partial(steps.send, rows)
@@ -150,31 +168,40 @@ class SyncSession:
 
     def _take(self, step: Step) -> Sequence[Row]:
         match step:
-            case Call(using=None):
-                connection = self._own()
-                text = step.statement.text(self._schema, Style.NUMBERED)
-                return connection.fetch(text, step.statement.ordered(step.parameters))
-            case Call():
-                self.has_borrowed = True
-                return sync_fetch_for(step.using)(step, self._schema)
-            case Script():
-                connection = self._own()
-                connection.fetch(step.statement.text(self._schema, Style.NUMBERED))
-            case Transaction(using=None):
-                self._end("commit")
-                self._own().fetch("begin")
-                self._in_transaction = True
-            case Transaction():
-                pass
-            case Rollback():
-                self._end("rollback")
+            case Call() | Script():
+                return self._ask(step)
+            case Transaction() | Commit() | Rollback():
+                self._turn(step)
             case Decide():
                 return [(step.hooks.intercept_blocking(step.event),)]
+            case Emit():
+                step.hooks.emit_blocking(step.event)
             case Wait():
                 time.sleep(step.seconds)
+            case FirstProcess():
+                return [(self._own().info.backend_pid,)]
             case never:
                 assert_never(never)
         return _NOTHING
+
+    def _ask(self, step: Call | Script) -> Sequence[Row]:
+        if isinstance(step, Script):
+            return self._own().fetch(step.statement.text(self._schema, Style.NUMBERED))
+        if step.using is not None:
+            self.has_borrowed = True
+            return sync_fetch_for(step.using)(step, self._schema)
+        connection = self._own()
+        text = step.statement.text(self._schema, Style.NUMBERED)
+        return connection.fetch(text, step.statement.ordered(step.parameters))
+
+    def _turn(self, step: Transaction | Commit | Rollback) -> None:
+        """End the transaction that is open, and perhaps begin one; those of a borrowed connection are its owner's."""
+        if isinstance(step, Transaction) and step.using is not None:
+            return
+        self._end("rollback" if isinstance(step, Rollback) else "commit")
+        if isinstance(step, Transaction):
+            self._own().fetch("begin")
+            self._in_transaction = True
 
     def _own(self) -> OwnConnection:
         if self._connection is None:
@@ -197,7 +224,19 @@ class SyncSession:
         if self._in_transaction:
             with contextlib.suppress(psycopg.Error):
                 connection.rollback()
+        if self._is_stale:
+            connection.close()
         self._pool().putconn(connection)
+
+
+async def _decided(step: Decide) -> object:
+    try:
+        async with asyncio.timeout(step.limit):
+            return await step.hooks.intercept(step.event)
+    except TimeoutError:
+        name = type(step.event).__name__
+        logger.error("a %s hook did not answer within %g s, and counts as failed", name, step.limit)  # noqa: TRY400 - the time is up, no more
+        return step.event.after_error(f"a {name} hook did not answer in time")
 
 
 def _told(error: Exception, schema: SchemaName) -> FerrymanError:

@@ -49,8 +49,23 @@ class Rollback:
 
 
 @dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit what came before, and go on without a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decide:
     """Ask hooks about an event. One row with their answer comes back."""
+
+    hooks: Any
+    event: Any
+    limit: float | None = None
+    """Seconds after which async hooks are not waited for any longer, and count as failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Tell hooks of an event."""
 
     hooks: Any
     event: Any
@@ -63,5 +78,10 @@ class Wait:
     seconds: float
 
 
-Step: TypeAlias = Call | Script | Transaction | Rollback | Decide | Wait
+@dataclass(frozen=True, slots=True)
+class FirstProcess:
+    """Ask which server process answered when our own connection was made. One row with its number comes back."""
+
+
+Step: TypeAlias = Call | Script | Transaction | Commit | Rollback | Decide | Emit | Wait | FirstProcess
 Steps: TypeAlias = Generator[Step, Sequence[Row], R]

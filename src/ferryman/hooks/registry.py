@@ -105,6 +105,10 @@ class HookRegistry:
         """Whether anybody wants this event. If not, it need not even be made."""
         return event in self._hooks
 
+    def wants_any(self, *events: type[Event]) -> bool:
+        """Whether anybody wants one of these events."""
+        return not self._hooks.keys().isdisjoint(events)
+
     async def emit(self, event: Observer) -> None:
         """Tell all handlers at once, and wait for all. Their errors are logged, never raised."""
         started = [(hook, left) for hook in self._of(event) if (left := hook.start(event)) is not None]
@@ -114,6 +118,15 @@ class HookRegistry:
         for (hook, _), error in zip(started, ends, strict=True):
             if error is not None:
                 hook.log(error)
+
+    def emit_blocking(self, event: Observer) -> None:
+        """Like `emit`, in blocking code. Async handlers cannot be awaited there; they are left out, as the log says."""
+        for hook in self._of(event):
+            if hook.is_async:
+                hook.log(hook.needs_a_loop())
+            elif (left := hook.start(event)) is not None:
+                discard(left)
+                hook.log(hook.needs_a_loop())
 
     async def intercept(self, event: Interceptor[E, R]) -> R:
         """Ask the handlers one by one until one decides. Their errors are logged; the event says what follows."""

@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
 _GET_JOB = load_statement(__package__, "get_job")
 _LIST_JOBS = load_statement(__package__, "list_jobs")
+_GET_PROGRESS = load_statement(__package__, "get_progress")
 _COUNT_JOBS = load_statement(__package__, "count_jobs")
 
 
 def get_job(job_id: int, *, using: Any) -> Call:
     """The row of the job comes back, if it exists."""
     return Call(_GET_JOB, {"job_id": job_id}, using)
+
+
+def get_progress(job_id: int, *, using: Any) -> Call:
+    """Fraction, message and time come back, if the job is running and its handler has told."""
+    return Call(_GET_PROGRESS, {"job_id": job_id}, using)
 
 
 def list_jobs(

@@ -7,6 +7,7 @@
 --     error                 null keeps the last one
 --     delay                 seconds; null means the usual delay for 'retry' and none for 'return'
 --     payload               JSON text of a replacement; null keeps the payload
+--     run_at, attempts      for 'return', instead of the delay and of one attempt less
 --
 -- A job whose key was taken over while it ran has lost its key and all attempts, so that it ends with this run. It is not
 -- given its attempt back, which would let it run again.
@@ -18,7 +19,8 @@ with release as (
         timestamptz 'epoch' + item.token * interval '1 microsecond' as locked_at,
         item.delay * interval '1 second' as pause
     from json_to_recordset(cast(cast(:releases as text) as json)) as item (
-        id bigint, token bigint, queue_id int, effect text, error text, delay float8, payload text
+        id bigint, token bigint, queue_id int, effect text, error text, delay float8, payload text,
+        run_at timestamptz, attempts int
     )
 ),
 owned as (
@@ -56,14 +58,15 @@ done as (
             when owned.effect = 'fail' then job.max_attempts
             when owned.effect = 'return'
                 and not (job.key is null and job.attempts >= job.max_attempts and job.updated_at > job.locked_at)
-                then greatest(0, job.attempts - 1)
+                then coalesce(owned.attempts, greatest(0, job.attempts - 1))
             else job.attempts
         end,
         run_at = case owned.effect
             when 'retry'
                 then greatest(now(), job.run_at)
                     + coalesce(owned.pause, exp(least(job.attempts, 10)) * interval '1 second')
-            when 'return' then greatest(job.run_at, now() + coalesce(owned.pause, interval '0'))
+            when 'return'
+                then coalesce(owned.run_at, greatest(job.run_at, now() + coalesce(owned.pause, interval '0')))
             else job.run_at
         end,
         last_error = coalesce(owned.error, job.last_error),

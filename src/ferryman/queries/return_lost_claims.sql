@@ -2,6 +2,7 @@
 --
 -- :worker_id   the worker
 -- :token       the newest claim that it has heard of; what it has claimed since, it does not know
+-- :but_jobs, :but_queues   array literals of what it does know: long jobs have younger locks than their claims
 --
 -- A job whose key was taken over is not given its attempt back; see release_claims.sql.
 -- Reads the whole table, for want of an index on locked_by: only to be asked after a connection was lost.
@@ -19,12 +20,18 @@ returned as (
         updated_at = now(),
         locked_by = null,
         locked_at = null
-    where job.locked_by = cast(:worker_id as text) and job.locked_at > (select at from heard)
+    where
+        job.locked_by = cast(:worker_id as text)
+        and job.locked_at > (select at from heard)
+        and job.id <> all (cast(cast(:but_jobs as text) as bigint[]))
     returning job.id
 ),
 freed as (
     update :schema._private_job_queues as queue
     set locked_by = null, locked_at = null
-    where queue.locked_by = cast(:worker_id as text) and queue.locked_at > (select at from heard)
+    where
+        queue.locked_by = cast(:worker_id as text)
+        and queue.locked_at > (select at from heard)
+        and queue.id <> all (cast(cast(:but_queues as text) as int[]))
 )
 select id from returned;

@@ -13,9 +13,16 @@ if TYPE_CHECKING:
 
 _REGISTER_TASKS = load_statement(__package__, "register_tasks")
 _CLAIM_JOBS = load_statement(__package__, "claim_jobs")
+_CLAIM_JOBS_BY_TASK = load_statement(__package__, "claim_jobs_by_task")
 _COMPLETE_CLAIMS = load_statement(__package__, "complete_claims")
 _RELEASE_CLAIMS = load_statement(__package__, "release_claims")
 _RETURN_LOST_CLAIMS = load_statement(__package__, "return_lost_claims")
+_RENEW_CLAIMS = load_statement(__package__, "renew_claims")
+_READ_CLOCK = load_statement(__package__, "read_clock")
+_FIND_JOBS = load_statement(__package__, "find_jobs")
+_SAVE_PROGRESS = load_statement(__package__, "save_progress")
+_FORGET_PROGRESS = load_statement(__package__, "forget_progress")
+_PRUNE_PROGRESS = load_statement(__package__, "prune_progress")
 
 
 def register_tasks(identifiers: Sequence[str]) -> Call:
@@ -31,8 +38,12 @@ def claim_jobs(
     window: int,
     now: datetime | None,
     forbidden_flags: Sequence[str] | None,
+    by_task: bool = False,
 ) -> Call:
-    """Rows of claimed jobs come back, or one row that says what to expect instead; see `ferryman.worker.claims`."""
+    """Rows of claimed jobs come back, or one row that says what to expect instead; see `ferryman.worker.claims`.
+
+    By task, jobs that are not ours to take do not stand in the way; otherwise the call is cheaper.
+    """
     parameters = {
         "worker_id": worker_id,
         "task_ids": list(task_ids),
@@ -41,7 +52,7 @@ def claim_jobs(
         "now": now,
         "forbidden_flags": None if not forbidden_flags else list(forbidden_flags),
     }
-    return Call(_CLAIM_JOBS, parameters)
+    return Call(_CLAIM_JOBS_BY_TASK if by_task else _CLAIM_JOBS, parameters)
 
 
 def complete_claims(worker_id: str, claims: Iterable[tuple[int, int, int]]) -> Call:
@@ -49,7 +60,7 @@ def complete_claims(worker_id: str, claims: Iterable[tuple[int, int, int]]) -> C
 
     The ids of the jobs that were deleted come back; the others were not ours any more.
     """
-    job_ids, tokens, queue_ids = ("{" + ",".join(map(str, column)) + "}" for column in zip(*claims, strict=True))
+    job_ids, tokens, queue_ids = map(_array, zip(*claims, strict=True))
     parameters = {"worker_id": worker_id, "job_ids": job_ids, "tokens": tokens, "queue_ids": queue_ids}
     return Call(_COMPLETE_CLAIMS, parameters)
 
@@ -59,6 +70,56 @@ def release_claims(worker_id: str, releases: str) -> Call:
     return Call(_RELEASE_CLAIMS, {"worker_id": worker_id, "releases": releases})
 
 
-def return_lost_claims(worker_id: str, newest_token: int) -> Call:
-    """The ids of the jobs that were given back come back: those that the worker claimed after the given token."""
-    return Call(_RETURN_LOST_CLAIMS, {"worker_id": worker_id, "token": newest_token})
+def return_lost_claims(worker_id: str, newest_token: int, known: Iterable[tuple[int, int, int]]) -> Call:
+    """The ids of the jobs that were given back come back: those that the worker claimed after the given token.
+
+    The claims in `known` are left alone, whatever their token is by now.
+    """
+    claims = [*known]
+    parameters = {
+        "worker_id": worker_id,
+        "token": newest_token,
+        "but_jobs": _array(job_id for job_id, _, _ in claims),
+        "but_queues": _array(queue_id for _, _, queue_id in claims),
+    }
+    return Call(_RETURN_LOST_CLAIMS, parameters)
+
+
+def renew_claims(worker_id: str, claims: Iterable[tuple[int, int, int]], new_token: int) -> Call:
+    """Pairs of job id and what came of it come back: 'renewed', 'busy', 'lost' or 'gone'.
+
+    Claims are those of `complete_claims`, one for each token that a claim may have by now.
+    """
+    job_ids, tokens, queue_ids = map(_array, zip(*claims, strict=True))
+    parameters = {"worker_id": worker_id, "job_ids": job_ids, "tokens": tokens, "queue_ids": queue_ids}
+    return Call(_RENEW_CLAIMS, {**parameters, "new_token": new_token})
+
+
+def read_clock() -> Call:
+    """One row comes back: the time of the database, as a token."""
+    return Call(_READ_CLOCK)
+
+
+def find_jobs(job_ids: Sequence[int]) -> Call:
+    """Pairs of id and locked_by come back, for the jobs that are still there."""
+    return Call(_FIND_JOBS, {"job_ids": list(job_ids)})
+
+
+def save_progress(told: str) -> Call:
+    """Nothing comes back; what is told about jobs that are no longer the worker's is dropped."""
+    return Call(_SAVE_PROGRESS, {"told": told})
+
+
+def forget_progress(job_ids: Sequence[int]) -> Call:
+    """Nothing comes back."""
+    return Call(_FORGET_PROGRESS, {"job_ids": list(job_ids)})
+
+
+def prune_progress() -> Call:
+    """Nothing comes back; what dead workers have left is gone."""
+    return Call(_PRUNE_PROGRESS)
+
+
+def _array(values: Iterable[int]) -> str:
+    """An array literal."""
+    return "{" + ",".join(map(str, values)) + "}"

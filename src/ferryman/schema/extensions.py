@@ -46,6 +46,18 @@ EXTENSIONS = (
         ),
         is_shared=True,
     ),
+    Extension(
+        2,
+        "crash policies",
+        ("_ferryman_crashes", "_ferryman_lost_workers", "_ferryman_task_policies", "_ferryman_started_jobs"),
+    ),
+    Extension(3, "schedules", ("_ferryman_schedules",)),
+    Extension(
+        4,
+        "indexes for claiming",
+        ("_ferryman_jobs_by_task", "_ferryman_queued_jobs_by_task", "_ferryman_jobs_by_queue"),
+    ),
+    Extension(5, "progress of jobs", ("_ferryman_progress",)),
 )
 LATEST_EXTENSION = EXTENSIONS[-1].id
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ferryman.context import WorkerContext
-    from ferryman.retries import AnyRetryPolicy
+    from ferryman.retries import AnyRetryPolicy, OnCrash
     from ferryman.tasks.running import RunIn
 
     # At run time both are `Task`. They differ in how they are called, which ParamSpec can say only by position.
@@ -82,6 +82,7 @@ class TaskDecorator:
         timeout: timedelta | None = None,
         retry: AnyRetryPolicy | None = None,
         batch: bool | None = None,
+        on_crash: OnCrash | None = None,
     ) -> TaskDecorator: ...
 
     def __call__(
@@ -98,6 +99,7 @@ class TaskDecorator:
         timeout: timedelta | None = None,
         retry: AnyRetryPolicy | None = None,
         batch: bool | None = None,
+        on_crash: OnCrash | None = None,
     ) -> Any:
         """Make a task of `definition`, or return a decorator that will.
 
@@ -109,9 +111,13 @@ class TaskDecorator:
         retry: how long a failed job waits for its next attempt: a policy of `ferryman.retries`, or a function of the
             attempts and the exception that returns a timedelta
         batch: whether the payload is a list of items, some of which may fail
+        on_crash: what becomes of a job whose worker died while it ran: "requeue" (its attempt is given back), "retry"
+            (its attempt is used up) or "fail" (it fails for good); default: what the recovery config says. The same
+            when only its child process died, except that "requeue" is "retry" there: nothing but the job itself can
+            have been the cause
         """
         spec = JobSpec(queue_name=queue_name, max_attempts=max_attempts, priority=priority, flags=flags)
-        given = {"run_in": run_in, "timeout": timeout, "retry": retry, "batch": batch}
+        given = {"run_in": run_in, "timeout": timeout, "retry": retry, "batch": batch, "on_crash": on_crash}
         running = {**self.running, **{name: value for name, value in given.items() if value is not None}}
         chosen = TaskDecorator(self.register, identifier or self.identifier, spec.over(self.defaults), running)
         if definition is None:

@@ -109,7 +109,8 @@ class Definition:
 
 def _form(parameters: Parameters) -> PayloadForm:
     match parameters:
-        case Parameters(from_payload=(only,), extra=None):
+        # A name that begins with `_` is that of a key which the queue adds, such as `_cron`: one key of several.
+        case Parameters(from_payload=(only,), extra=None) if not only.name.startswith("_"):
             with naming(only):
                 if is_structured(only.type):
                     return WholeForm(only, object_decoder(only.type))

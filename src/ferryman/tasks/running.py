@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Literal, TypeAlias
 
 from ferryman.errors import TaskError
-from ferryman.retries import AnyRetryPolicy, GraphileBackoff, RetryPolicy, as_policy
+from ferryman.retries import ON_CRASH, AnyRetryPolicy, GraphileBackoff, OnCrash, RetryPolicy, as_policy
 
 RunIn: TypeAlias = Literal["loop", "thread", "process"]
 
@@ -20,14 +20,18 @@ class RunOptions:
     timeout: how long an attempt may take
     retry: how long a failed job waits for its next attempt
     is_batch: whether a job's payload is a list of items, some of which may fail
+    on_crash: what becomes of a job whose worker died while it ran (default: what the recovery config says)
     """
 
     run_in: RunIn
     timeout: timedelta | None = None
     retry: RetryPolicy = GraphileBackoff()  # noqa: RUF009 - a frozen value
     is_batch: bool = False
+    on_crash: OnCrash | None = None
 
     def __post_init__(self) -> None:
+        if self.on_crash is not None and self.on_crash not in ON_CRASH:
+            raise TaskError(f"on_crash must be one of {', '.join(map(repr, ON_CRASH))}; got {self.on_crash!r}")
         if self.timeout is not None and self.timeout <= timedelta():
             raise TaskError(f"timeout must be longer than nothing; got {self.timeout}")
 
@@ -39,6 +43,7 @@ def run_options(
     timeout: timedelta | None = None,
     retry: AnyRetryPolicy | None = None,
     batch: bool = False,
+    on_crash: OnCrash | None = None,
 ) -> RunOptions:
     """The options for a function of this kind; `TaskError` when they do not fit it."""
     return RunOptions(
@@ -46,6 +51,7 @@ def run_options(
         timeout=timeout,
         retry=GraphileBackoff() if retry is None else as_policy(retry),
         is_batch=batch,
+        on_crash=on_crash,
     )
 
 

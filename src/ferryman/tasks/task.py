@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from ferryman.errors import InvalidPayloadError
@@ -11,6 +12,7 @@ from ferryman.payloads import encode_payload, to_plain
 from ferryman.tasks.forms import Arguments, ArgumentsError
 from ferryman.tasks.keyword_form import KeywordForm
 from ferryman.tasks.mismatches import MismatchError
+from ferryman.tasks.queue_templates import QueueTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,6 +48,7 @@ class Task(Generic[P, R]):
         self.task_class = definition.task_class
         self.is_async = definition.is_async
         self._definition = definition
+        self._queue_template = QueueTemplate.of(defaults.queue_name)
         # Not the attributes: those of a class would hide ours.
         functools.update_wrapper(self, definition.subject, updated=())
 
@@ -80,9 +83,9 @@ class Task(Generic[P, R]):
             raise self._refusal(f"argument {shape.context!r} is the context, which the worker passes; leave it out")
         try:
             payload_json = self._stored(shape.form, shape.form.gather(args, kwargs))
+            return NewJob(self.identifier, payload_json, self._spec_for(payload_json))
         except ArgumentsError as error:
             raise self._refusal(str(error)) from None
-        return NewJob(self.identifier, payload_json, self.defaults)
 
     def batch_job(self, items: Iterable[Any]) -> NewJob:
         """One job for many items, whose payload is their list. Only for a task whose one parameter is a list."""
@@ -92,8 +95,15 @@ class Task(Generic[P, R]):
         listed = list(items)
         if not listed:
             raise self._refusal("batch job payload must contain at least one item")
+        if self._queue_template is not None:
+            raise self._refusal(f"queue_name {self.defaults.queue_name!r} needs fields, and a list of items has none")
         payload_json = self._stored(form, {form.list_name: listed})
         return NewJob(self.identifier, payload_json[payload_json.index(":") + 1 : -1], self.defaults)
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the function has a parameter for the context."""
+        return self._definition.shape.context is not None
 
     def decode(self, payload_json: str, context: WorkerContext | None = None) -> Arguments:
         """What to call `function` with. `InvalidPayloadError` when the payload is not one of this task."""
@@ -107,6 +117,11 @@ class Task(Generic[P, R]):
         if shape.context is None:
             return arguments
         return Arguments(arguments.args, {**arguments.kwargs, shape.context: context})
+
+    def _spec_for(self, payload_json: str) -> JobSpec:
+        if self._queue_template is None:
+            return self.defaults
+        return replace(self.defaults, queue_name=self._queue_template.name_for(payload_json))
 
     def _stored(self, form: PayloadForm, value: Any) -> str:
         """The payload for `value`, read back once: what is accepted here can be decoded by the worker."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.context import WorkerContext
 from ferryman.hooks import AfterJobRun, BeforeJobRun, Fail, JobFetch, JobStart, Skip
-from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, storable_error
+from ferryman.leases import Lease
+from ferryman.worker.outcomes import Completed, CompletedByHandler, Ending, Failed, Interrupted, Outcome, storable_error
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from ferryman.tasks import Task
     from ferryman.worker.claims import Claim
     from ferryman.worker.handling import Handlers
+    from ferryman.worker.progress import Progress
+
+_NOT_COMMITTED = Failed("the task called complete_in, and returned before that transaction was committed")
 
 
 class Attempts:
@@ -31,44 +35,71 @@ class Attempts:
         *,
         hooks: HookRegistry,
         client: Client,
-        worker_id: str,
         extensions: Mapping[Any, Any],
         shutting_down: asyncio.Event,
+        progress: Progress,
     ) -> None:
         self._handlers = handlers
         self._hooks = hooks
         self._client = client
-        self._worker_id = worker_id
         self._extensions = extensions
         self._shutting_down = shutting_down
+        self._progress = progress
+        self._leases: dict[Claim, Lease] = {}
 
     async def make(self, task: Task[..., Any], claim: Claim) -> Outcome:
         """Run the job once."""
-        job = claim.job(task.identifier, self._worker_id)
-        if self._hooks.wants(JobFetch):
-            await self._hooks.emit(JobFetch(job=job, worker_id=self._worker_id))
-        decided = await self._decided_before(job)
-        if decided is not None:
-            return decided
-        if self._hooks.wants(JobStart):
-            await self._hooks.emit(JobStart(job=job, worker_id=self._worker_id))
-        started = time.monotonic()
-        outcome = await self._handlers.handle(task, claim, self._context(job))
-        return await self._decided_after(job, outcome, time.monotonic() - started)
+        if task.takes_context or task.running.run_in == "process":
+            return await self._make_with_context(task, claim)
+        return await self._make(task, claim, None)
 
-    def _context(self, job: Job) -> WorkerContext:
-        return WorkerContext(
-            job=job,
-            worker_id=self._worker_id,
+    def lose(self, claim: Claim) -> None:
+        """The job is no longer ours: its handler may ask, and may no longer complete it."""
+        lease = self._leases.get(claim)
+        if lease is not None:
+            lease.is_lost = True
+
+    async def _make_with_context(self, task: Task[..., Any], claim: Claim) -> Outcome:
+        """The same for a handler that may ask for more than its payload."""
+        lease = self._leases[claim] = Lease(self._client.schema, claim.worker_id, claim.keys)
+        lease.learn_keys = lambda: claim.keys
+        context = WorkerContext(
+            job=claim.job(task.identifier),
+            worker_id=claim.worker_id,
             client=self._client,
             extensions=self._extensions,
             shutting_down=self._shutting_down,
+            lease=lease,
+            report=self._progress.reporter(claim),
         )
+        started = time.monotonic()
+        try:
+            ending = await self._make(task, claim, context)
+        finally:
+            del self._leases[claim]
+            self._progress.ended(claim)
+        if not lease.is_used:
+            return ending
+        otherwise = _NOT_COMMITTED if isinstance(ending, Completed) else ending
+        return CompletedByHandler(time.monotonic() - started, otherwise)
 
-    async def _decided_before(self, job: Job) -> Outcome | None:
+    async def _make(self, task: Task[..., Any], claim: Claim, context: WorkerContext | None) -> Ending:
+        if not self._hooks.wants_any(JobFetch, BeforeJobRun, JobStart, AfterJobRun):
+            return await self._handlers.handle(task, claim, context)
+        job = claim.job(task.identifier)
+        await self._hooks.emit(JobFetch(job=job, worker_id=claim.worker_id))
+        decided = await self._decided_before(job, claim.worker_id)
+        if decided is not None:
+            return decided
+        await self._hooks.emit(JobStart(job=job, worker_id=claim.worker_id))
+        started = time.monotonic()
+        ending = await self._handlers.handle(task, claim, context)
+        return await self._decided_after(job, claim.worker_id, ending, time.monotonic() - started)
+
+    async def _decided_before(self, job: Job, worker_id: str) -> Ending | None:
         if not self._hooks.wants(BeforeJobRun):
             return None
-        match await self._hooks.intercept(BeforeJobRun(job=job, worker_id=self._worker_id, payload=job.payload)):
+        match await self._hooks.intercept(BeforeJobRun(job=job, worker_id=worker_id, payload=job.payload)):
             case Skip():
                 return Completed(0.0)
             case Fail(message=message):
@@ -76,18 +107,18 @@ class Attempts:
             case _:
                 return None
 
-    async def _decided_after(self, job: Job, outcome: Outcome, seconds: float) -> Outcome:
+    async def _decided_after(self, job: Job, worker_id: str, ending: Ending, seconds: float) -> Ending:
         # An interrupted attempt has neither returned nor raised; hooks could only make a lie of it.
-        if not self._hooks.wants(AfterJobRun) or isinstance(outcome, Interrupted):
-            return outcome
-        error = outcome.error if isinstance(outcome, Failed) else None
-        event = AfterJobRun(job=job, worker_id=self._worker_id, error=error, duration=timedelta(seconds=seconds))
+        if not self._hooks.wants(AfterJobRun) or isinstance(ending, Interrupted):
+            return ending
+        error = ending.error if isinstance(ending, Failed) else None
+        event = AfterJobRun(job=job, worker_id=worker_id, error=error, duration=timedelta(seconds=seconds))
         match await self._hooks.intercept(event):
             case Skip():
                 return Completed(seconds)
             case Fail(message=message):
                 # A batch that failed in part keeps what is left of it.
-                left = outcome.payload_json if isinstance(outcome, Failed) else None
+                left = ending.payload_json if isinstance(ending, Failed) else None
                 return Failed(storable_error(message), payload_json=left)
             case _:
-                return outcome
+                return ending

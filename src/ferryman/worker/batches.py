@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ferryman.worker.outcomes import Completed, Failed, Outcome, describe, storable_error
+from ferryman.worker.outcomes import Completed, Ending, Failed, describe, storable_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ class BatchResult:
         return cls(items=results)
 
 
-def batch_outcome(payload_json: str, result: Any, seconds: float) -> Outcome:
+def batch_outcome(payload_json: str, result: Any, seconds: float) -> Ending:
     """What a batch handler's result means: failed items become the payload of the next attempt."""
     if not payload_json.lstrip().startswith("["):
         return Failed("batch job payload must be a JSON array")
@@ -57,21 +57,22 @@ def batch_outcome(payload_json: str, result: Any, seconds: float) -> Outcome:
     return _item_outcome(payload_json, result, seconds)
 
 
-def _item_outcome(payload_json: str, results: Sequence[Any], seconds: float) -> Outcome:
+def _item_outcome(payload_json: str, results: Sequence[Any], seconds: float) -> Ending:
     # The items as they were stored, not as the handler saw them: what failed goes back unchanged.
     items = [bytes(item).decode() for item in _raw_items.decode(payload_json)]
     if len(items) != len(results):
         return Failed(f"batch handler returned {len(results)} results for {len(items)} payload items")
-    failed = [(place, result) for place, result in enumerate(results) if _is_failure(result)]
+    failed = [(place, result) for place, result in enumerate(results) if result is not None]
+    for place, result in failed:
+        if not isinstance(result, (BaseException, str)):
+            # False may mean that it failed, and 17 that it is done: whoever guesses loses items.
+            kind = type(result).__name__
+            return Failed(f"batch handler returned {kind} for item {place}; expected None if it is done, or an error")
     if not failed:
         return Completed(seconds)
     listed = ", ".join(f"{place}: {_error(result)}" for place, result in failed)
     left = f"[{','.join(items[place] for place, _ in failed)}]"
     return Failed(storable_error(f"{len(failed)} batch item(s) failed: {listed}"), payload_json=left)
-
-
-def _is_failure(result: Any) -> bool:
-    return isinstance(result, (BaseException, str)) and result != ""
 
 
 def _error(error: BaseException | str) -> str:

@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 _OUTLOOK_COLUMNS = 3
 
 
-class Claim(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """A job that this worker owns until somebody takes it away. Rows come from `claim_jobs.sql`."""
+class Claim(msgspec.Struct, gc=False, eq=False):
+    """A job that this worker owns until somebody takes it away. Rows come from `claim_jobs.sql`.
+
+    Only `later_tokens` ever changes.
+    """
 
     row: Any
     """Kept as it came: what a job's handler never asks for is never unpacked."""
+    worker_id: str
+    """The name it was claimed in, which the worker may have changed since."""
+    later_tokens: tuple[int, ...] = ()
+    """Those that the database was asked to give it since; see `ferryman.worker.long_jobs`."""
 
     @property
     def job_id(self) -> int:
@@ -55,10 +62,30 @@ class Claim(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def token(self) -> int:
-        """When it was claimed, in microseconds: with the worker's id, the fence of every settlement."""
+        """When it was claimed, in microseconds: with the worker's id, the fence of every settlement.
+
+        The lock of a long job is renewed. Its token is one of `keys` then, and which one, only the database knows.
+        """
         return int(self.row[6])
 
-    def job(self, identifier: str, worker_id: str) -> Job:
+    @property
+    def last_error(self) -> str | None:
+        """What the attempt before ended with."""
+        error: str | None = self.row[10]
+        return error
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Job, token and queue (0: none), as settlements name a claim."""
+        return self.job_id, self.token, self.queue_id or 0
+
+    @property
+    def keys(self) -> list[tuple[int, int, int]]:
+        """The same for each token that it may have by now. No other claim ever has any of them."""
+        job_id, token, queue_id = self.key
+        return [(job_id, each, queue_id) for each in (token, *self.later_tokens)]
+
+    def job(self, identifier: str) -> Job:
         """The job as it stands while the claim holds."""
         (
             job_id, _, payload, attempts, max_attempts, _, _,
@@ -78,7 +105,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False, eq=False):
             updated_at=updated_at,
             key=key,
             locked_at=locked_at,
-            locked_by=worker_id,
+            locked_by=self.worker_id,
             revision=revision,
             flags=tuple(sorted(flags or ())),
             state=JobState.RUNNING,
@@ -98,10 +125,10 @@ class Claimed:
     """How many of our tasks the database knows, when nothing could be claimed."""
 
 
-def claimed_from_rows(rows: Sequence[Row]) -> Claimed:
+def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
     """The claims, or the outlook when there are none."""
     *_, is_window_full, next_due_in, known_tasks = rows[0]
-    claims = [Claim(row) for row in rows if row[0] is not None]
+    claims = [Claim(row, worker_id) for row in rows if row[0] is not None]
     return Claimed(claims, bool(is_window_full), next_due_in, known_tasks)
 
 

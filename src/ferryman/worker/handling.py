@@ -14,20 +14,31 @@ from typing import TYPE_CHECKING, Any
 from ferryman.control import Fail, Retry, Snooze
 from ferryman.worker import sync_points
 from ferryman.worker.batches import BatchResult, batch_outcome
-from ferryman.worker.children import ChildFailure, ChildOrder, ChildSuccess, PoolClosedError
-from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, Snoozed, describe, storable_error
+from ferryman.worker.children import (
+    ChildAsksKeys,
+    ChildFailure,
+    ChildLog,
+    ChildOrder,
+    ChildProgress,
+    ChildSuccess,
+    ChildUsedLease,
+    PoolClosedError,
+    WorkerCrashed,
+    hand_on,
+)
+from ferryman.worker.forks import generation, leave_if_forked
+from ferryman.worker.outcomes import Completed, Ending, Failed, Snoozed, describe, storable_error
 
 if TYPE_CHECKING:
     from ferryman.context import WorkerContext
+    from ferryman.retries import OnCrash
     from ferryman.tasks import Task
-    from ferryman.worker.children import ChildPool
+    from ferryman.worker.children import ChildNote, ChildPool
     from ferryman.worker.claims import Claim
+    from ferryman.worker.outcomes import Interrupted
     from ferryman.worker.threads import Threads
 
 logger = logging.getLogger("ferryman.worker")
-
-INTERRUPTED = "Job recovered after worker interruption"
-"""The error that the Rust worker leaves on a job that it had to interrupt."""
 
 
 class ChildTaskError(Exception):
@@ -39,38 +50,52 @@ class ChildTaskError(Exception):
 
 
 class Handlers:
-    """Calls handlers: on the loop, in a thread, in a child process."""
+    """Calls handlers: on the loop, in a thread, in a child process.
 
-    def __init__(self, threads: Threads, children: ChildPool, *, interrupted_delay: float) -> None:
+    on_crash: what becomes of a job whose process died, unless its task says otherwise
+    """
+
+    def __init__(
+        self, threads: Threads, children: ChildPool, *, interrupted: Interrupted, on_crash: OnCrash = "requeue"
+    ) -> None:
         self._threads = threads
         self._children = children
-        self._interrupted_delay = interrupted_delay
+        self._interrupted = interrupted
+        self._on_crash = on_crash
+        self._generation = generation()
 
-    async def handle(self, task: Task[..., Any], claim: Claim, context: WorkerContext) -> Outcome:
-        """Run the handler to its end, whatever it does. Only cancelling the caller ends it early."""
+    async def handle(self, task: Task[..., Any], claim: Claim, context: WorkerContext | None) -> Ending:
+        """Run the handler to its end, whatever it does. Only cancelling the caller ends it early.
+
+        context: needed by tasks that ask for it, and by those that run in a child process
+        """
         started = time.monotonic()
         try:
-            result = await self._call(task, context)
+            result = await self._call(task, claim, context)
         except BaseException as error:  # noqa: BLE001 - nothing that a handler raises may hurt the worker
+            leave_if_forked(self._generation, error)
             return self._after_error(task, claim, error)
+        leave_if_forked(self._generation, None)
         sync_points.reach("handler_done")
         if _was_cancelled():
             # A handler that swallows its cancellation and returns has not said that it finished.
-            return Interrupted(INTERRUPTED, self._interrupted_delay)
+            return self._interrupted
         if not task.running.is_batch:
             return Completed(time.monotonic() - started)
         return self._after_batch(task, claim, result, time.monotonic() - started)
 
-    async def _call(self, task: Task[..., Any], context: WorkerContext) -> Any:
-        if task.running.run_in == "process":
+    async def _call(self, task: Task[..., Any], claim: Claim, context: WorkerContext | None) -> Any:
+        if context is not None and task.running.run_in == "process":
             return await self._call_in_child(task, context)
-        arguments = task.decode(context.job.payload_json, context)
+        arguments = task.decode(claim.payload_json, context)
         call = functools.partial(task.function, *arguments.args, **arguments.kwargs)
-        timeout = task.running.timeout
-        async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
-            if task.running.run_in == "loop":
-                return await call()
-            return await self._call_in_thread(call)
+        if task.running.timeout is None:
+            return await self._call_here(task, call)
+        async with asyncio.timeout(task.running.timeout.total_seconds()):
+            return await self._call_here(task, call)
+
+    async def _call_here(self, task: Task[..., Any], call: functools.partial[Any]) -> Any:
+        return await (call() if task.running.run_in == "loop" else self._call_in_thread(call))
 
     async def _call_in_thread(self, call: functools.partial[Any]) -> Any:
         result = await self._threads.run(call)
@@ -78,14 +103,14 @@ class Handlers:
         return await result if inspect.isawaitable(result) else result
 
     async def _call_in_child(self, task: Task[..., Any], context: WorkerContext) -> Any:
-        order = ChildOrder.of(task, context.job, context.worker_id)
-        match await self._children.run(order, task.running.timeout):
+        order = ChildOrder.of(task, context.job, context.worker_id, context.lease)
+        match await self._children.run(order, task.running.timeout, on_note=functools.partial(_take_note, context)):
             case ChildSuccess(value=value):
                 return value
             case failure:
                 raise failure.exception or ChildTaskError(failure)
 
-    def _after_batch(self, task: Task[..., Any], claim: Claim, result: Any, seconds: float) -> Outcome:
+    def _after_batch(self, task: Task[..., Any], claim: Claim, result: Any, seconds: float) -> Ending:
         if isinstance(result, BatchResult) and isinstance(result.error, BaseException):
             return self._after_error(task, claim, result.error)
         outcome = batch_outcome(claim.payload_json, result, seconds)
@@ -93,24 +118,45 @@ class Handlers:
             return replace(outcome, delay=_delay(task, claim, RuntimeError(outcome.error)))
         return outcome
 
-    def _after_error(self, task: Task[..., Any], claim: Claim, error: BaseException) -> Outcome:
+    def _after_error(self, task: Task[..., Any], claim: Claim, error: BaseException) -> Ending:
         match error:
             case Snooze():
                 return Snoozed(error.delay.total_seconds())
             case Fail():
                 return Failed(describe(error), is_final=True)
             case Retry():
-                return Failed(describe(error), delay=max(0.0, error.after.total_seconds()))
+                after = _delay(task, claim, error) if error.after is None else max(0.0, error.after.total_seconds())
+                return Failed(describe(error), delay=after, payload_json=error.payload_json)
             case _ if isinstance(error, PoolClosedError) or _was_cancelled():
                 # Whatever else a handler makes of its cancellation, that is why it ended.
-                return Interrupted(INTERRUPTED, self._interrupted_delay)
+                return self._interrupted
             case TimeoutError() if task.running.timeout is not None and not str(error):
                 seconds = task.running.timeout.total_seconds()
                 return Failed(
                     f"TimeoutError: the attempt took longer than {seconds:g} s", delay=_delay(task, claim, error)
                 )
             case _:
-                return Failed(_told(error), delay=_delay(task, claim, error))
+                is_final = self._is_fatal(task, error)
+                return Failed(_told(error), delay=_delay(task, claim, error), is_final=is_final)
+
+    def _is_fatal(self, task: Task[..., Any], error: BaseException) -> bool:
+        """Whether the job's process died, and what it has done by then must not be done twice."""
+        on_crash = task.running.on_crash or self._on_crash
+        return isinstance(error, WorkerCrashed) and error.has_begun and on_crash == "fail"
+
+
+def _take_note(context: WorkerContext, note: ChildNote) -> object:
+    """Do what follows from it; the answer, if it is a question."""
+    match note:
+        case ChildLog():
+            hand_on(note)
+        case ChildProgress():
+            context.report(note.fraction, note.message)
+        case ChildUsedLease() if context.lease is not None:
+            context.lease.is_used = True
+        case ChildAsksKeys() if context.lease is not None:
+            return context.lease.learn_keys()
+    return None
 
 
 def _was_cancelled() -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ferryman.database.addresses import Address
     from ferryman.database.identifiers import SchemaName
 
+CHANNELS = ("jobs:insert", "worker:migrate")
 SECONDS_BETWEEN_PROOFS = 30.0
 """A connection that a firewall has dropped stays silent for ever; only a question shows it."""
 SECONDS_FOR_AN_ANSWER = 10.0
@@ -50,7 +51,8 @@ class Listener:
                 await connection.execute(self._listen)
             self._trouble.is_over()
             # Whatever was announced while nobody listened was missed.
-            self._ring("jobs:insert")
+            for channel in CHANNELS:
+                self._ring(channel)
             while True:
                 async for notice in connection.notifies(timeout=SECONDS_BETWEEN_PROOFS):
                     self._ring(notice.channel)

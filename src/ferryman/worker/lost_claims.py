@@ -2,7 +2,8 @@
 
 A connection that is cut between the commit of a claim and its reply leaves jobs locked by a worker that lives, so that
 nobody would ever look for them. After such a cut the worker gives back whatever was claimed in its name after the last
-claim that it heard of. It looks several times: a request may lie in the network for a while, and be carried out later.
+claim that it heard of, except what it knows: the lock of a long job is younger than its claim. It looks several times:
+a request may lie in the network for a while, and be carried out later.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING
 from ferryman.queries import working
 
 if TYPE_CHECKING:
-    from ferryman.worker.claims import Claimed
+    from collections.abc import Callable, Iterable
+
+    from ferryman.worker.claims import Claim, Claimed
     from ferryman.worker.connection import WorkerConnection
 
 logger = logging.getLogger("ferryman.worker")
@@ -23,29 +26,38 @@ SECONDS_UNTIL_LOOKS = (0.0, 1.0, 5.0, 30.0, 120.0, 600.0)
 
 
 class LostClaims:
-    """Knows the newest claim that was heard of. For one who never claims twice at the same time."""
+    """Knows the newest claim that was heard of. For one who never claims twice at the same time.
 
-    def __init__(self, connection: WorkerConnection, worker_id: str) -> None:
+    known: the claims whose jobs run, or whose outcomes wait to be written
+    """
+
+    def __init__(self, connection: WorkerConnection, known: Callable[[], Iterable[Claim]]) -> None:
         self._connection = connection
-        self._worker_id = worker_id
+        self._known = known
         self._newest_token = 0
-        self._looks: list[float] = []
+        self._looks: list[tuple[float, str]] = []
+        """When to look, for claims in which name: the worker may have been swept since, and have another by now."""
 
     def heard_of(self, claimed: Claimed) -> None:
         """Note claims that came through."""
         if claimed.claims:
             self._newest_token = max(self._newest_token, claimed.claims[0].token)
 
-    def suspect(self) -> None:
-        """Note that a claim was sent and no reply came."""
+    def suspect(self, worker_id: str) -> None:
+        """Note that a claim was sent in this name and no reply came, or came too late."""
         now = time.monotonic()
-        self._looks = [now + seconds for seconds in SECONDS_UNTIL_LOOKS]
+        others = [look for look in self._looks if look[1] != worker_id]
+        self._looks = others + [(now + seconds, worker_id) for seconds in SECONDS_UNTIL_LOOKS]
 
-    async def give_back(self) -> None:
-        """Look for them, if it is time to."""
-        if not self._looks or self._looks[0] > time.monotonic():
+    async def give_back(self, *, at_once: bool = False) -> None:
+        """Look for them, if there may be any and it is time to, or the last chance."""
+        if not self._looks:
             return
-        returned = await self._connection.fetch(working.return_lost_claims(self._worker_id, self._newest_token))
-        del self._looks[0]
-        if returned:
-            logger.warning("%d jobs were claimed over a connection that broke; they were given back", len(returned))
+        now = time.monotonic()
+        due = [look for look in self._looks if at_once or look[0] <= now]
+        for worker_id in {worker_id for _, worker_id in due}:
+            known = [claim.key for claim in self._known()]
+            returned = await self._connection.fetch(working.return_lost_claims(worker_id, self._newest_token, known))
+            if returned:
+                logger.warning("%d jobs were claimed over a connection that broke; they were given back", len(returned))
+        self._looks = [look for look in self._looks if look not in due]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ferryman.errors import ConfigurationError
+from ferryman.cron.scheduling import crontabs_from
+from ferryman.errors import ConfigurationError, CrontabError
 from ferryman.hooks import HookRegistry
+from ferryman.recovery.config import WorkerRecoveryConfig
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import TypeAlias
 
+    from ferryman.cron.crontab import Crontab
     from ferryman.worker.local_queue.config import LocalQueueConfig
 
     ForbiddenFlags: TypeAlias = Sequence[str] | Callable[[], Sequence[str] | Awaitable[Sequence[str]]]
@@ -24,11 +27,14 @@ class WorkerShutdownConfig:
     """How a worker ends.
 
     listen_os_shutdown_signals: whether SIGTERM, SIGINT, SIGHUP and SIGUSR2 end it
+    shutdown_signal: something of your own to wait for: a function that returns an awaitable, called when the worker
+        starts. `asyncio.Event().wait` is one
     grace_period: how long running jobs may go on; a second signal ends them at once
     interrupted_job_retry_delay: how long a job that was interrupted waits for its next run; its attempt does not count
     """
 
     listen_os_shutdown_signals: bool = True
+    shutdown_signal: Callable[[], Awaitable[object]] | None = field(default=None, repr=False)
     grace_period: timedelta = timedelta(seconds=5)
     interrupted_job_retry_delay: timedelta = timedelta(seconds=30)
 
@@ -46,9 +52,16 @@ class WorkerOptions:
     complete_job_batch_delay, fail_job_batch_delay: how long to gather settlements before they are written. Without,
         whatever gathers while one write is under way goes with the next
     local_queue: claim jobs ahead of the free slots; see docs/local-queue.md (default: claim what can start at once)
+    crontabs: schedules, as `Crontab` values or crontab text, on top of those of the app; see docs/cron.md
+    recovery: signs of life, and recovery of the jobs of dead workers; see docs/recovery.md (default: off)
+    heartbeat_interval, sweep_interval, sweep_threshold, recovery_delay: single settings of `recovery`, for short; each
+        turns it on
     extensions: values that handlers find in their context
     hooks: what to tell whom; see docs/hooks.md
+    blocked_loop_threshold: how long a handler may block the event loop before the log names it; None never looks
     shutdown: how it ends
+    listen_os_shutdown_signals, shutdown_signal, shutdown_grace_period, shutdown_interrupted_job_retry_delay: single
+        settings of `shutdown`, for short
     """
 
     concurrency: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -60,14 +73,54 @@ class WorkerOptions:
     complete_job_batch_delay: timedelta | None = None
     fail_job_batch_delay: timedelta | None = None
     local_queue: LocalQueueConfig | None = None
+    crontabs: Sequence[Crontab | str] | Crontab | str = ()
+    recovery: WorkerRecoveryConfig = field(default_factory=WorkerRecoveryConfig)
     extensions: Mapping[Any, Any] = field(default_factory=dict, repr=False)
     hooks: HookRegistry = field(default_factory=HookRegistry, repr=False)
+    blocked_loop_threshold: timedelta | None = timedelta(seconds=1)
     shutdown: WorkerShutdownConfig = field(default_factory=WorkerShutdownConfig)
+    listen_os_shutdown_signals: InitVar[bool | None] = None
+    shutdown_signal: InitVar[Callable[[], Awaitable[object]] | None] = None
+    shutdown_grace_period: InitVar[timedelta | None] = None
+    shutdown_interrupted_job_retry_delay: InitVar[timedelta | None] = None
+    heartbeat_interval: InitVar[timedelta | None] = None
+    sweep_interval: InitVar[timedelta | None] = None
+    sweep_threshold: InitVar[timedelta | None] = None
+    recovery_delay: InitVar[timedelta | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(  # noqa: PLR0917 - dataclasses pass them by position
+        self,
+        listen_os_shutdown_signals: bool | None,
+        shutdown_signal: Callable[[], Awaitable[object]] | None,
+        shutdown_grace_period: timedelta | None,
+        shutdown_interrupted_job_retry_delay: timedelta | None,
+        heartbeat_interval: timedelta | None,
+        sweep_interval: timedelta | None,
+        sweep_threshold: timedelta | None,
+        recovery_delay: timedelta | None,
+    ) -> None:
+        shutdown = {
+            "listen_os_shutdown_signals": listen_os_shutdown_signals,
+            "shutdown_signal": shutdown_signal,
+            "grace_period": shutdown_grace_period,
+            "interrupted_job_retry_delay": shutdown_interrupted_job_retry_delay,
+        }
+        self._override("shutdown", lambda given: replace(self.shutdown, **given), shutdown)
+        recovery = {
+            "heartbeat_interval": heartbeat_interval,
+            "sweep_interval": sweep_interval,
+            "sweep_threshold": sweep_threshold,
+            "recovery_delay": recovery_delay,
+        }
+        self._override("recovery", lambda given: self.recovery.replaced(**given), recovery)
         problems = [*self._problems()]
         if problems:
             raise ConfigurationError("these worker options cannot work: " + "; ".join(problems))
+
+    def _override(self, name: str, changed: Callable[[dict[str, Any]], object], given: Mapping[str, Any]) -> None:
+        chosen = {key: value for key, value in given.items() if value is not None}
+        if chosen:
+            object.__setattr__(self, name, changed(chosen))
 
     def _problems(self) -> list[str]:
         problems = []
@@ -79,14 +132,23 @@ class WorkerOptions:
             ("poll_interval", timedelta(milliseconds=10)),
             ("complete_job_batch_delay", timedelta()),
             ("fail_job_batch_delay", timedelta()),
+            ("blocked_loop_threshold", timedelta(milliseconds=10)),
         ):
             value = getattr(self, name)
             if value is not None and value < least:
                 problems.append(f"{name} must be at least {least.total_seconds()} s; got {value.total_seconds()} s")
-        if self.shutdown.grace_period < timedelta():
-            problems.append("shutdown.grace_period cannot be negative")
+        problems.extend(
+            f"shutdown.{name} cannot be negative"
+            for name in ("grace_period", "interrupted_job_retry_delay")
+            if getattr(self.shutdown, name) < timedelta()
+        )
         if self.local_queue is not None:
             problems.extend(self.local_queue.problems(self.poll_interval))
+        for check in (lambda: self.recovery.settings, lambda: crontabs_from(self.crontabs)):
+            try:
+                check()
+            except (ConfigurationError, CrontabError) as error:
+                problems.append(str(error))
         if isinstance(self.forbidden_flags, str):
             problems.append("forbidden_flags must be a list of flags, not a single string")
         return problems

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 MAX_ERROR_LENGTH = 16_000
 
@@ -37,10 +40,15 @@ class Snoozed:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The worker could not let the attempt end; it does not count."""
+    """The worker could not let the attempt end. It does not count, unless a hook wants that."""
 
     error: str
-    delay: float
+    delay: float | None
+    uses_attempt: bool = False
+    run_at: datetime | None = None
+    """When to run it again, instead of after the delay."""
+    attempts: int | None = None
+    """How many attempts it shall have had, instead of one less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,19 @@ class Unstarted:
     """The handler never began; the job goes back as if it had not been claimed."""
 
 
-Outcome: TypeAlias = Completed | Failed | Snoozed | Interrupted | Unstarted
+Ending: TypeAlias = Completed | Failed | Snoozed | Interrupted | Unstarted
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedByHandler:
+    """The handler has completed the job in its own transaction; whether that was committed, only the database knows."""
+
+    seconds: float
+    otherwise: Ending
+    """What holds if it was not."""
+
+
+Outcome: TypeAlias = Ending | CompletedByHandler
 
 
 def storable_error(text: str) -> str:

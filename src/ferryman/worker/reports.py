@@ -15,7 +15,15 @@ from ferryman.hooks import (
     SettleOutcome,
     SettleRefused,
 )
-from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, Snoozed, Unstarted
+from ferryman.worker.outcomes import (
+    Completed,
+    CompletedByHandler,
+    Failed,
+    Interrupted,
+    Outcome,
+    Snoozed,
+    Unstarted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +39,8 @@ logger = logging.getLogger("ferryman.worker")
 class Reports:
     """Turns settlements into events and log lines."""
 
-    def __init__(self, hooks: HookRegistry, worker_id: str, tasks: Mapping[int, str]) -> None:
+    def __init__(self, hooks: HookRegistry, tasks: Mapping[int, str]) -> None:
         self._hooks = hooks
-        self._worker_id = worker_id
         self._tasks = tasks
 
     async def tell(self, settlement: Settlement, *, is_written: bool) -> None:
@@ -65,7 +72,7 @@ class Reports:
         )
         if self._hooks.wants(SettleRefused):
             kind = _kind(outcome)
-            await self._hooks.emit(SettleRefused(job_id=claim.job_id, worker_id=self._worker_id, outcome=kind))
+            await self._hooks.emit(SettleRefused(job_id=claim.job_id, worker_id=claim.worker_id, outcome=kind))
 
     def _fields(self, claim: Claim) -> dict[str, object]:
         """What a structured log keeps apart from the message."""
@@ -73,24 +80,24 @@ class Reports:
             "job_id": claim.job_id,
             "task": self._tasks.get(claim.task_id, ""),
             "attempt": claim.attempts,
-            "worker_id": self._worker_id,
+            "worker_id": claim.worker_id,
         }
 
     def _event(self, claim: Claim, outcome: Outcome, identifier: str) -> Observer | None:
-        worker_id = self._worker_id
+        worker_id = claim.worker_id
         match outcome:
             case Completed() if self._hooks.wants(JobComplete):
                 duration = timedelta(seconds=outcome.seconds)
-                return JobComplete(job=claim.job(identifier, worker_id), worker_id=worker_id, duration=duration)
+                return JobComplete(job=claim.job(identifier), worker_id=worker_id, duration=duration)
             case Failed() if not _is_last(claim, outcome) and self._hooks.wants(JobFail):
-                job = claim.job(identifier, worker_id)
+                job = claim.job(identifier)
                 return JobFail(job=job, worker_id=worker_id, error=outcome.error, will_retry=True)
             case Failed() if _is_last(claim, outcome) and self._hooks.wants(JobPermanentlyFail):
-                job = claim.job(identifier, worker_id)
+                job = claim.job(identifier)
                 return JobPermanentlyFail(job=job, worker_id=worker_id, error=outcome.error)
             case Interrupted() if self._hooks.wants(JobInterrupted):
                 reason = FailureReason.SHUTDOWN_ABORTED
-                return JobInterrupted(job=claim.job(identifier, worker_id), worker_id=worker_id, reason=reason)
+                return JobInterrupted(job=claim.job(identifier), worker_id=worker_id, reason=reason)
             case _:
                 return None
 
@@ -101,7 +108,7 @@ def _is_last(claim: Claim, outcome: Failed) -> bool:
 
 def _kind(outcome: Outcome) -> SettleOutcome:
     match outcome:
-        case Completed():
+        case Completed() | CompletedByHandler():
             return SettleOutcome.COMPLETE
         case Failed():
             return SettleOutcome.FAIL

@@ -16,15 +16,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ferryman.database.failures import sqlstate_of
-from ferryman.errors import FerrymanError
+from ferryman.errors import DatabaseUnavailableError, FerrymanError
 from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.alarm import Alarm
-from ferryman.worker.outcomes import Completed, Failed, Interrupted, Outcome, Snoozed, Unstarted
+from ferryman.worker.outcomes import (
+    Completed,
+    CompletedByHandler,
+    Ending,
+    Failed,
+    Interrupted,
+    Outcome,
+    Snoozed,
+    Unstarted,
+)
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ferryman.database.steps import Call, Row
     from ferryman.worker.claims import Claim
@@ -46,6 +55,8 @@ class Settlement:
 
     claim: Claim
     outcome: Outcome
+    is_uncertain: bool = False
+    """Whether it was sent once, and the reply was lost: it may be written already."""
 
 
 class Settler:
@@ -54,18 +65,19 @@ class Settler:
     def __init__(
         self,
         connection: WorkerConnection,
-        worker_id: str,
         *,
         report: Callable[[Settlement, bool], Awaitable[None]],
         complete_delay: float = 0.0,
         fail_delay: float = 0.0,
     ) -> None:
         self._connection = connection
-        self._worker_id = worker_id
         self._report = report
+        self._is_closed = False
         self._lanes = (
             _Lane("completing jobs", complete_delay, self._write_completed, self._replace),
             _Lane("giving jobs back", fail_delay, self._write_released, self._replace),
+            # By itself: it waits while a handler's transaction is still open.
+            _Lane("checking jobs that were completed by their handlers", 0.0, self._write_checked, self._replace),
         )
 
     @property
@@ -75,7 +87,13 @@ class Settler:
 
     def settle(self, claim: Claim, outcome: Outcome) -> None:
         """Take an outcome; it is written soon."""
-        lane = self._lanes[0 if isinstance(outcome, Completed) else 1]
+        match outcome:
+            case Completed():
+                lane = self._lanes[0]
+            case CompletedByHandler():
+                lane = self._lanes[2]
+            case _:
+                lane = self._lanes[1]
         lane.put(Settlement(claim, outcome))
 
     async def run(self) -> None:
@@ -83,6 +101,23 @@ class Settler:
         async with asyncio.TaskGroup() as duties:
             for lane in self._lanes:
                 duties.create_task(lane.run(), name=lane.duty)
+
+    async def run_until_closed(self) -> None:
+        """Write what comes, and go on when cancelled before `close`.
+
+        A handler's own task that ends the program makes the loop cancel everything at once. Outcomes must still be
+        written then.
+        """
+        while True:
+            try:
+                await self.run()
+            except asyncio.CancelledError:
+                if self._is_closed:
+                    raise
+
+    def close(self) -> None:
+        """Let the next cancellation end it."""
+        self._is_closed = True
 
     async def flush(self) -> None:
         """Come back when everything taken so far is written."""
@@ -93,21 +128,67 @@ class Settler:
                 await lane.empty.wait()
 
     async def _write_completed(self, settlements: Sequence[Settlement]) -> None:
-        claims = [(s.claim.job_id, s.claim.token, s.claim.queue_id or 0) for s in settlements]
-        await self._write(settlements, working.complete_claims(self._worker_id, claims))
+        claims = [settlement.claim.key for settlement in settlements]
+        for claim in _renewed(settlements):
+            claims += claim.keys[1:]
+        await self._write(settlements, working.complete_claims(settlements[0].claim.worker_id, claims))
 
     async def _write_released(self, settlements: Sequence[Settlement]) -> None:
-        releases = _encoder.encode([_release(settlement) for settlement in settlements]).decode()
-        await self._write(settlements, working.release_claims(self._worker_id, releases))
+        await self._write(settlements, _release_call(settlements))
+
+    async def _write_checked(self, settlements: Sequence[Settlement]) -> None:
+        """What handlers have completed is gone; what is still there was not committed, and ends otherwise."""
+        written = await self._written(settlements, _release_call(settlements))
+        there = await self._still_there(settlements)
+        for settlement in settlements:
+            match settlement:
+                case Settlement(claim, CompletedByHandler(seconds=seconds)) if claim.job_id not in there:
+                    await self._report(Settlement(claim, Completed(seconds)), True)
+                case Settlement(claim, CompletedByHandler(otherwise=otherwise)):
+                    await self._report(Settlement(claim, otherwise), claim.job_id in written)
 
     async def _write(self, settlements: Sequence[Settlement], call: Call) -> None:
-        written = {row[0]: row for row in await self._connection.fetch(call)}
+        written = await self._written(settlements, call)
         sync_points.reach("settle_committed")
-        newest = _newest_tokens(settlements) if len(written) < len(settlements) else {}
+        unwritten = [] if len(written) == len(settlements) else _unwritten(settlements, written)
+        doubtful = await self._written_before([settlement for settlement in unwritten if settlement.is_uncertain])
+        refused = {settlement.claim for settlement in unwritten} - doubtful
         for settlement in settlements:
-            job_id, token = settlement.claim.job_id, settlement.claim.token
-            row = written.get(job_id) if token == newest.get(job_id, token) else None
-            await self._report(_as_written(settlement, row), row is not None)
+            is_written = settlement.claim not in refused
+            row = written.get(settlement.claim.job_id) if is_written else None
+            await self._report(_as_written(settlement, row), is_written)
+
+    async def _written(self, settlements: Sequence[Settlement], call: Call) -> dict[int, Row]:
+        """The rows that the call gives back, by job."""
+        written = {row[0]: row for row in await self._connection.fetch(call)}
+        if len(written) < len(settlements) and _renewed(settlements):
+            # A lock that is renewed at the very moment of the call is neither old nor new to it, but to a second one.
+            written |= {row[0]: row for row in await self._connection.fetch(call)}
+        return written
+
+    async def _written_before(self, settlements: Sequence[Settlement]) -> set[Claim]:
+        """Those whose first try has worked, as far as one can tell: the job is gone, or nobody else has it."""
+        if not settlements:
+            return set()
+        there = await self._still_there(settlements)
+        return {
+            settlement.claim
+            for settlement in settlements
+            if not (
+                settlement.claim.job_id in there
+                if isinstance(settlement.outcome, Completed)
+                else there.get(settlement.claim.job_id)
+            )
+        }
+
+    async def _still_there(self, settlements: Sequence[Settlement]) -> dict[int, str | None]:
+        call = working.find_jobs([settlement.claim.job_id for settlement in settlements])
+        return {int(job_id): locked_by for job_id, locked_by in await self._connection.fetch(call)}
+
+    @property
+    def unsettled_claims(self) -> list[Claim]:
+        """The claims of outcomes that are not written yet."""
+        return [settlement.claim for lane in self._lanes for settlement in lane.settlements]
 
     def _replace(self, settlement: Settlement, error: FerrymanError) -> None:
         """Settle a job in another way when PostgreSQL refuses to store how it ended."""
@@ -145,6 +226,10 @@ class _Lane:
     def unsettled(self) -> int:
         return len(self._waiting) + len(self._writing)
 
+    @property
+    def settlements(self) -> list[Settlement]:
+        return [*self._writing, *self._waiting]
+
     def put(self, settlement: Settlement) -> None:
         self._waiting.append(settlement)
         self.empty.clear()
@@ -155,12 +240,15 @@ class _Lane:
         self._hurry.set()
 
     async def run(self) -> None:
+        # What a run that was cancelled had begun to write.
+        self._waiting, self._writing = [*self._writing, *self._waiting], ()
         while True:
             while not self._waiting:
                 self._hurry.clear()
                 await self._alarm.wait(3600)
             await self._gather()
-            self._writing, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+            self._writing = self._waiting[: min(BATCH, _claimed_in_one_name(self._waiting))]
+            self._waiting = self._waiting[len(self._writing) :]
             await self._write_until_done()
             if not self._waiting:
                 self.empty.set()
@@ -180,6 +268,8 @@ class _Lane:
             try:
                 await self._write(part)
             except FerrymanError as error:
+                if isinstance(error, DatabaseUnavailableError):
+                    self._writing = [replace(settlement, is_uncertain=True) for settlement in self._writing]
                 if not (sqlstate_of(error) or "").startswith(_DATA_ERRORS):
                     await asyncio.sleep(self._trouble.pause_after(error))
                     continue
@@ -193,30 +283,52 @@ class _Lane:
             size = len(self._writing)
 
 
+def _claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
+    """How many, from the first on, can be written together. All of them, unless the worker was swept in between."""
+    name = settlements[0].claim.worker_id
+    others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
+    return next(others, len(settlements))
+
+
 def _as_written(settlement: Settlement, row: Row | None) -> Settlement:
     """A job that was taken over or removed while it ran has no attempt left, which only the database knows."""
     match settlement.outcome, row:
         case Failed() as outcome, (_, True):
-            return Settlement(settlement.claim, replace(outcome, is_final=True))
+            return replace(settlement, outcome=replace(outcome, is_final=True))
         case _:
             return settlement
 
 
-def _newest_tokens(settlements: Sequence[Settlement]) -> dict[int, int]:
-    """By job: a worker may have lost a job and claimed it again, and then only the last claim can have been written."""
+def _unwritten(settlements: Sequence[Settlement], written: Mapping[int, Row]) -> list[Settlement]:
+    """Those that were not ours any more. Of a job that was lost and claimed again, only the last claim counts."""
     newest: dict[int, int] = {}
     for settlement in settlements:
         claim = settlement.claim
         newest[claim.job_id] = max(claim.token, newest.get(claim.job_id, claim.token))
-    return newest
+    return [
+        settlement
+        for settlement in settlements
+        if settlement.claim.job_id not in written or settlement.claim.token != newest[settlement.claim.job_id]
+    ]
 
 
-def _release(settlement: Settlement) -> dict[str, Any]:
-    claim = settlement.claim
-    return {"id": claim.job_id, "token": claim.token, "queue_id": claim.queue_id, **_effect(settlement.outcome)}
+def _renewed(settlements: Sequence[Settlement]) -> list[Claim]:
+    """The claims whose lock may have been renewed, so that they may have one of several tokens."""
+    return [settlement.claim for settlement in settlements if settlement.claim.later_tokens]
 
 
-def _effect(outcome: Outcome) -> dict[str, Any]:
+def _release_call(settlements: Sequence[Settlement]) -> Call:
+    releases = [_release(settlement, token) for settlement in settlements for _, token, _ in settlement.claim.keys]
+    return working.release_claims(settlements[0].claim.worker_id, _encoder.encode(releases).decode())
+
+
+def _release(settlement: Settlement, token: int) -> dict[str, Any]:
+    claim, outcome = settlement.claim, settlement.outcome
+    ending = outcome.otherwise if isinstance(outcome, CompletedByHandler) else outcome
+    return {"id": claim.job_id, "token": token, "queue_id": claim.queue_id, **_effect(ending)}
+
+
+def _effect(outcome: Ending) -> dict[str, Any]:
     match outcome:
         case Failed():
             effect = "fail" if outcome.is_final else "retry"
@@ -226,7 +338,11 @@ def _effect(outcome: Outcome) -> dict[str, Any]:
         case Snoozed():
             return {"effect": "return", "delay": outcome.delay}
         case Interrupted():
-            return {"effect": "return", "error": outcome.error, "delay": outcome.delay}
+            effect = "retry" if outcome.uses_attempt else "return"
+            return {
+                "effect": effect, "error": outcome.error, "delay": outcome.delay,
+                "run_at": outcome.run_at, "attempts": outcome.attempts,
+            }  # fmt: skip
         case Unstarted():
             return {"effect": "return"}
         case Completed():

@@ -7,10 +7,10 @@ import contextlib
 import logging
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -34,8 +34,9 @@ class Stopping:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
-    def request(self) -> None:
+    def request(self, *, by_signal: bool = False) -> None:
         """Begin to end; asked again, end at once. From any thread; nothing happens once the loop is gone."""
+        self.by_signal = self.by_signal or by_signal
         if threading.get_ident() == self._thread:
             self._requested()
             return
@@ -57,6 +58,26 @@ class Stopping:
     def seconds_since(self) -> float:
         """How long ago it began; nothing if it has not."""
         return 0.0 if self._begun_at is None else self._loop.time() - self._begun_at
+
+    async def has_done(self, task: asyncio.Task[object]) -> bool:
+        """Wait for a task, and cancel it if ending begins before; whether it came to its end."""
+        begun = asyncio.ensure_future(self.begun.wait())
+        await asyncio.wait([task, begun], return_when=asyncio.FIRST_COMPLETED)
+        begun.cancel()
+        if task.done():
+            return True
+        task.cancel()
+        return False
+
+    async def wait_for(self, act: Coroutine[Any, Any, object], seconds: float, *, or_hurry: bool) -> None:
+        """Wait for something at most so long, and with `or_hurry` only until we are hurried; then it is cancelled."""
+        acting, hurried = asyncio.ensure_future(act), asyncio.ensure_future(self.hurried.wait())
+        try:
+            watched = [acting, hurried] if or_hurry else [acting]
+            await asyncio.wait(watched, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hurried.cancel()
+            acting.cancel()
 
     @contextlib.asynccontextmanager
     async def limiting(self, seconds: float) -> AsyncIterator[None]:
@@ -97,5 +118,12 @@ class Stopping:
     def _signalled(self, number: signal.Signals) -> None:
         if not self.begun.is_set():
             logger.info("%s received; finishing running jobs", number.name)
-        self.by_signal = True
+        self.request(by_signal=True)
+
+    async def after(self, signal_to_stop: Awaitable[object]) -> None:
+        """Begin to end when this is done; an error in it counts too, for whoever waits on it can wait no longer."""
+        try:
+            await signal_to_stop
+        except Exception:
+            logger.exception("the shutdown signal failed; the worker ends as if it had been given")
         self.request()

@@ -8,6 +8,8 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ferryman.worker.forks import generation, leave_if_forked
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
@@ -59,12 +61,14 @@ class _Thread:
     def __init__(self, came_back: Callable[[_Thread, asyncio.Future[_End], _End], None]) -> None:
         self.orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._came_back = came_back
+        self._generation = generation()
         threading.Thread(target=self._work, name="ferryman", daemon=True).start()
 
     def _work(self) -> None:
         while (order := self.orders.get()) is not None:
             context, call, ended = order
             end = context.run(_end_of, call)
+            leave_if_forked(self._generation, end[1])
             try:
                 ended.get_loop().call_soon_threadsafe(self._came_back, self, ended, end)
             except RuntimeError:  # the loop is gone, and so is everybody who asked

@@ -4,6 +4,7 @@
 // Graphile Worker says goes to stderr.
 "use strict";
 
+const { EventEmitter } = require("node:events");
 const fs = require("node:fs");
 
 const [version, command, argument = "{}"] = process.argv.slice(2);
@@ -69,6 +70,16 @@ const commands = {
     await graphile.runOnce({ ...options, taskList });
   },
 
+  // Give back what was locked more than four hours ago, once, as each worker does now and then.
+  async resetLocked() {
+    const events = new EventEmitter();
+    const reset = new Promise((resolve) => events.once("resetLocked:success", resolve));
+    const soon = { minResetLockedInterval: 1, maxResetLockedInterval: 1, pollInterval: 60000 };
+    const runner = await graphile.run({ ...options, ...soon, taskList, events });
+    await reset;
+    await runner.stop();
+  },
+
   // Work beside others, quick to look for what they leave.
   async share() {
     const runner = await graphile.run({ ...options, taskList: { shared: recorded }, concurrency: 4, pollInterval: 20 });
@@ -77,6 +88,26 @@ const commands = {
     await runner.promise;
     process.stdin.destroy();
     say("stopped");
+  },
+
+  // Schedule a crontab, and leave its jobs to others, until a line comes on stdin.
+  async schedule() {
+    process.stdout.write("ready\n");
+    const runner = await graphile.run({ ...options, taskList, crontab: input.crontab, pollInterval: 60000 });
+    aLine().then(() => runner.stop());
+    await runner.promise;
+    process.stdin.destroy();
+    say("stopped");
+  },
+
+  // Take a job and never end it.
+  async hold() {
+    const hold = () => {
+      say("holding");
+      return new Promise(() => {});
+    };
+    await graphile.run({ ...options, taskList: { task: hold }, concurrency: 1, pollInterval: 60000 });
+    process.stdout.write("ready\n");
   },
 
   // Work until a line comes on stdin, or until the worker stops by itself.

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import enum
+import gc
 import itertools
+import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -16,6 +20,10 @@ from pathlib import Path
 from ferryman import App, WorkerContext
 
 app = App()
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
 
 
 @app.task
@@ -59,6 +67,75 @@ def doubled(text: str) -> str:
 @app.task
 def say(text: str) -> None:
     print(text)  # noqa: T201 - what is tested
+
+
+class Unloggable:
+    """Has no text."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@app.task
+def log_all_sorts() -> bool:
+    """Log in ways that are hard to carry; say whether anybody wants to know details."""
+    logger = logging.getLogger("tests.children")
+    logger.warning("%d %s", 1, "one", extra={"job_id": 7, "level": Level.HIGH, "handle": print, "odd": Unloggable()})
+    try:
+        {}["key"]
+    except KeyError:
+        logger.exception("no such key", stack_info=True)
+    logging.getLogger("tests.quiet").warning("not wanted")
+    logger.debug("only for those who look closely")
+    return logger.isEnabledFor(logging.DEBUG)
+
+
+@app.task
+def log_and_die(count: int, path: str) -> None:
+    for number in range(count):
+        logging.getLogger("tests.children").warning("%d", number)
+    Path(path).touch()
+    os._exit(3)
+
+
+@app.task
+def log_much(count: int) -> str:
+    """From two threads, and from finalizers that come in between."""
+
+    class Finalized:
+        def __del__(self) -> None:
+            logging.getLogger("tests.finalizers").warning("gone")
+
+    def work(name: str) -> None:
+        logger = logging.getLogger(f"tests.{name}")
+        for number in range(count):
+            garbage = Finalized()
+            garbage.itself = garbage  # type: ignore[attr-defined]
+            del garbage
+            logger.warning("%d", number)
+
+    gc.set_threshold(5)
+    thread = threading.Thread(target=work, args=("thread",))
+    thread.start()
+    work("main")
+    thread.join()
+    return "done"
+
+
+@app.task
+def log_in_a_fork() -> None:
+    pid = os.fork()
+    if pid == 0:
+        logging.getLogger("tests.children").warning("from a fork")
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+@app.task
+def log_for_ever(note: str) -> None:
+    _note(note)
+    while True:
+        logging.getLogger("tests.children").warning("again")
 
 
 @app.task

@@ -13,6 +13,7 @@ import pytest
 from ferryman import WorkerOptions
 from ferryman.errors import ConfigurationError
 from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
+from ferryman.worker.identity import Identity
 from ferryman.worker.local_queue.pause import RefetchPause
 
 
@@ -76,7 +77,7 @@ def test_options_do_not_change() -> None:
 
 @pytest.mark.parametrize(("found", "pauses"), [(0, True), (3, True), (4, False)])
 def test_only_a_fetch_of_few_jobs_is_followed_by_a_pause(found: int, pauses: bool) -> None:
-    pause = RefetchPause(RefetchDelayConfig(threshold=3), size=10, worker_id="me")
+    pause = RefetchPause(RefetchDelayConfig(threshold=3), size=10, identity=Identity())
 
     assert (pause.after_fetch(found, now=0.0) is not None) == pauses
     assert pause.is_on == pauses
@@ -85,7 +86,7 @@ def test_only_a_fetch_of_few_jobs_is_followed_by_a_pause(found: int, pauses: boo
 def test_pauses_take_between_half_and_all_of_their_duration_and_end_by_chance() -> None:
     random.seed(1)
     config = RefetchDelayConfig(duration=timedelta(seconds=2))
-    started = [RefetchPause(config, size=10, worker_id="me").after_fetch(0, now=0.0) for _ in range(500)]
+    started = [RefetchPause(config, size=10, identity=Identity()).after_fetch(0, now=0.0) for _ in range(500)]
 
     durations = [event.duration.total_seconds() for event in started]
     thresholds = [event.abort_threshold for event in started]
@@ -96,7 +97,7 @@ def test_pauses_take_between_half_and_all_of_their_duration_and_end_by_chance() 
 
 
 def test_a_pause_ends_at_its_time_or_with_enough_announcements() -> None:
-    pause = RefetchPause(RefetchDelayConfig(max_abort_threshold=1), size=10, worker_id="me")
+    pause = RefetchPause(RefetchDelayConfig(max_abort_threshold=1), size=10, identity=Identity())
 
     assert pause.after_pulse(100) is None
     assert pause.after_fetch(0, now=5.0).abort_threshold == 1
@@ -109,7 +110,7 @@ def test_a_pause_ends_at_its_time_or_with_enough_announcements() -> None:
 
 
 def test_a_pause_may_be_deaf() -> None:
-    pause = RefetchPause(RefetchDelayConfig(max_abort_threshold=sys.maxsize), size=10, worker_id="me")
+    pause = RefetchPause(RefetchDelayConfig(max_abort_threshold=sys.maxsize), size=10, identity=Identity())
 
     assert pause.after_fetch(0, now=0.0).abort_threshold is None
     assert pause.after_pulse(10**9) is None

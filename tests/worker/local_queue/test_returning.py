@@ -164,7 +164,7 @@ async def test_an_expired_queue_fetches_nothing_until_a_slot_is_free(
     async with running(worker):
         await until(lambda: stage.returned == [2], "two are back")
         fetched = list(stage.fetched)
-        worker._local_queue.pulse()
+        worker._life._local_queue.pulse()
         await until(lambda: not worker._alarm._rung.is_set(), "the queue was woken")
         assert untouched(connection) == [1, 2]
         assert stage.fetched == fetched

@@ -16,7 +16,7 @@ from tests.worker.local_queue.stage import Stage, numbered
 from ferryman import CleanupTask, JobSpec, WorkerContext
 from ferryman.hooks import LocalQueueInit
 from ferryman.worker import LocalQueueConfig
-from ferryman.worker import worker as worker_module
+from ferryman.worker import life as worker_module
 
 if TYPE_CHECKING:
     from ferryman import App, Client
@@ -257,7 +257,7 @@ async def test_jobs_start_while_tasks_that_were_cleaned_away_get_new_numbers(
         assert "note" in cleaned.task_identifiers
         with psycopg.connect(database) as holder:
             holder.execute("lock table graphile_worker._private_tasks in share row exclusive mode")
-            worker._local_queue.pulse()
+            worker._life._local_queue.pulse()
             await until(lambda: somebody_waits_for_a_lock(connection), "the tasks are registered again")
             stage.let_end(1)
             await until(lambda: stage.ran == [0, 1], "the next job starts")

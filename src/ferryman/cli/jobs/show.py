@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -14,13 +14,14 @@ from ferryman.cli.commands import database_command
 from ferryman.cli.failures import NotFoundError
 from ferryman.cli.job_form import job_document
 from ferryman.cli.tables import facts_lines, styled_state, text_or_dash, timestamp
+from ferryman.errors import SchemaMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
-    from ferryman import Job, SyncClient
+    from ferryman import Crash, Job, JobProgress, SyncClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +29,36 @@ class JobReport:
     """Everything about a job."""
 
     job: Job
+    crashes: Sequence[Crash]
+    progress: JobProgress | None
     exit_code: int = 0
 
     def document(self) -> object:
-        """Every field."""
-        return job_document(self.job)
+        """Every field, how far it is, and the crashes of its workers."""
+        progress = None if self.progress is None else asdict(self.progress)
+        crashes = [asdict(crash) for crash in self.crashes]
+        return {**job_document(self.job), "progress": progress, "crashes": crashes}
 
     def lines(self) -> Iterator[RenderableType]:
         """The short fields in a table, then the payload and the last error in full."""
-        yield facts_lines(_facts(self.job))
+        yield facts_lines(_facts(self.job, self.progress))
         yield Text("\npayload", "bold")
         yield Text(_indented(self.job.payload_json))
         if self.job.last_error is not None:
             yield Text("\nlast error", "bold")
             yield Text(clean_lines(self.job.last_error))
+        if self.crashes:
+            yield Text("\ncrashes", "bold")
+            yield from (_story(crash) for crash in self.crashes)
 
 
-def _facts(job: Job) -> dict[str, str | Text]:
+def _facts(job: Job, progress: JobProgress | None) -> dict[str, str | Text]:
+    told = {} if progress is None else {"progress": _told(progress)}
     return {
         "id": str(job.id),
         "task": clean_line(job.task_identifier) or "- (the row of the task was deleted)",
         "state": styled_state(job),
+        **told,
         "queue": text_or_dash(job.queue_name),
         "key": text_or_dash(job.key),
         "priority": str(job.priority),
@@ -61,6 +71,22 @@ def _facts(job: Job) -> dict[str, str | Text]:
         "updated at": timestamp(job.updated_at),
         "revision": str(job.revision),
     }
+
+
+def _told(progress: JobProgress) -> str:
+    message = "" if progress.message is None else f" {clean_line(progress.message)}"
+    return f"{progress.fraction:.0%}{message}  (told {timestamp(progress.reported_at)})"
+
+
+_STARTED = {True: "while it ran", False: "before it had started", None: "before or while it ran"}
+
+
+def _story(crash: Crash) -> str:
+    """When, in which attempt, who died and why we think so, and what was decided."""
+    return (
+        f"{timestamp(crash.noticed_at)}  attempt {crash.attempt}: {clean_line(crash.worker_id)} was lost "
+        f"{_STARTED[crash.started]} ({crash.reason}); {crash.decision}, by {clean_line(crash.recovered_by)}"
+    )
 
 
 def _indented(payload: str) -> str:
@@ -83,4 +109,7 @@ def show(client: SyncClient, *, job_id: int) -> JobReport:
     job = client.get_job(job_id)
     if job is None:
         raise NotFoundError(f"no job has the id {job_id}: it is done, was removed, or never existed.")
-    return JobReport(job)
+    try:
+        return JobReport(job, client.list_crashes(job_id), client.get_progress(job_id))
+    except SchemaMissingError:
+        return JobReport(job, (), None)  # a schema of Node's alone, or an older one of ours, holds neither

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import msgspec
 
 from ferryman.cli.worker.logs import set_up_logs
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.status_line import StatusLine, make_room
 from ferryman.cli.worker.supervising import Supervisor
-from ferryman.cli.worker.vitals import Vitals
+from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Vitals
 from ferryman.cli.worker.watching import Watch
 from ferryman.cli.worker.working import WorkerProcess
+from ferryman.worker.local_queue.config import LARGEST_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,96 +44,163 @@ class Seconds(click.FloatRange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """Where probes are answered; nowhere without a port."""
+    """Where probes are answered, nowhere without a port; and how long an event loop may be silent."""
 
     host: str = "127.0.0.1"
     port: int | None = None
+    patience: float = LONGEST_SILENCE_SECONDS
+
+
+_OPTIONS = [
+    click.option(
+        "--processes",
+        type=click.IntRange(min=1),
+        default=1,
+        metavar="N",
+        envvar="FERRYMAN_PROCESSES",
+        show_envvar=True,
+        help="How many worker processes; one that dies is replaced.  [default: 1]",
+    ),
+    click.option(
+        "--concurrency",
+        type=click.IntRange(min=1),
+        metavar="N",
+        envvar="FERRYMAN_CONCURRENCY",
+        show_envvar=True,
+        help="How many jobs run at once, in each process.  [default: number of processors]",
+    ),
+    click.option(
+        "--queue-size",
+        type=click.IntRange(0, LARGEST_SIZE),
+        metavar="N",
+        envvar="FERRYMAN_QUEUE_SIZE",
+        show_envvar=True,
+        help="How many jobs each process claims ahead of its free slots; 0 for none.  [default: 0]",
+    ),
+    click.option(
+        "--poll-interval",
+        "poll_seconds",
+        type=Seconds(0.01, MOST_SECONDS),
+        metavar="SECONDS",
+        envvar="FERRYMAN_POLL_INTERVAL",
+        show_envvar=True,
+        help="How often to look for jobs when none is announced.  [default: 2]",
+    ),
+    click.option("--no-listen", is_flag=True, help="Find jobs by polling alone, as behind a transaction pooler."),
+    click.option(
+        "--forbidden-flag",
+        "forbidden_flags",
+        multiple=True,
+        metavar="FLAG",
+        help="Leave jobs with this flag to other workers. May be given several times.",
+    ),
+    click.option(
+        "--no-recovery",
+        is_flag=True,
+        help="Give no signs of life, and leave the jobs of dead workers alone.",
+    ),
+    click.option(
+        "--grace",
+        "--grace-period",
+        "grace_seconds",
+        type=Seconds(0.0, MOST_SECONDS),
+        metavar="SECONDS",
+        envvar="FERRYMAN_GRACE_PERIOD",
+        show_envvar=True,
+        help="How long running jobs may go on after a signal to stop.  [default: 5]",
+    ),
+    click.option(
+        "--max-connections",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Database connections of each process, the listening one aside.  [default: 10]",
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        envvar="FERRYMAN_LOG_FORMAT",
+        show_envvar=True,
+        default="text",
+        help="Lines for people, or a JSON document on each line.  [default: text]",
+    ),
+    click.option(
+        "--log-level",
+        type=LEVELS,
+        envvar="FERRYMAN_LOG_LEVEL",
+        show_envvar=True,
+        default="info",
+        help="What is worth a line.  [default: info]",
+    ),
+    click.option(
+        "--health-port",
+        type=click.IntRange(0, 65535),
+        metavar="PORT",
+        envvar="FERRYMAN_HEALTH_PORT",
+        show_envvar=True,
+        help="Answer /livez and /readyz there.",
+    ),
+    click.option(
+        "--health-host",
+        default="127.0.0.1",
+        metavar="HOST",
+        envvar="FERRYMAN_HEALTH_HOST",
+        show_envvar=True,
+        help="[default: 127.0.0.1]",
+    ),
+    click.option(
+        "--stuck-after",
+        type=Seconds(1.0, MOST_SECONDS),
+        default=LONGEST_SILENCE_SECONDS,
+        metavar="SECONDS",
+        help="How long an event loop may be silent before /livez fails.  [default: 30]",
+    ),
+    click.option("--schema", metavar="NAME", help="The schema of the queue, whatever the application says."),
+    click.option("--debug", is_flag=True, help="Show a traceback when something fails."),
+]
 
 
 def worker_options(command: F) -> F:
     """Add the options of everything that runs workers."""
-    for option in reversed(
-        [
-            click.option(
-                "--concurrency",
-                type=click.IntRange(min=1),
-                metavar="N",
-                envvar="FERRYMAN_CONCURRENCY",
-                help="How many jobs run at once, in each process.  [default: number of processors]",
-            ),
-            click.option(
-                "--poll-interval",
-                "poll_seconds",
-                type=Seconds(0.01, MOST_SECONDS),
-                metavar="SECONDS",
-                help="How often to look for jobs when none is announced.  [default: 2]",
-            ),
-            click.option(
-                "--grace",
-                "grace_seconds",
-                type=Seconds(0.0, MOST_SECONDS),
-                metavar="SECONDS",
-                help="How long running jobs may go on after a signal to stop.  [default: 5]",
-            ),
-            click.option(
-                "--log-format",
-                type=click.Choice(["text", "json"]),
-                envvar="FERRYMAN_LOG_FORMAT",
-                default="text",
-                help="Lines for people, or a JSON document on each line.  [default: text]",
-            ),
-            click.option(
-                "--log-level",
-                type=LEVELS,
-                envvar="FERRYMAN_LOG_LEVEL",
-                default="info",
-                help="What is worth a line.  [default: info]",
-            ),
-            click.option(
-                "--health-port",
-                "health_port",
-                type=click.IntRange(0, 65535),
-                metavar="PORT",
-                help="Answer /livez and /readyz there.",
-            ),
-            click.option("--health-host", default="127.0.0.1", metavar="HOST", help="[default: 127.0.0.1]"),
-            click.option("--schema", metavar="NAME", help="The schema of the queue, whatever the application says."),
-            click.option("--debug", is_flag=True, help="Show a traceback when something fails."),
-        ]
-    ):
+    for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 @click.command()
 @click.argument("target", metavar="MODULE[:APP]")
-@click.option("--processes", type=click.IntRange(min=1), default=1, metavar="N", help="[default: 1]")
 @click.option("--once", is_flag=True, help="Run what is due, and end.")
 @click.option("--reload", is_flag=True, help="Restart when a Python file below this folder changes.")
 @click.option("--database-url", metavar="URL", help="Where the database is, whatever the application says.")
 @worker_options
-def worker(*, processes: int, reload: bool, health_port: int | None, health_host: str, **plan: Any) -> int:
+def worker(*, reload: bool, **given: Any) -> int:
     """Run the jobs of an application.
 
     MODULE is imported from this folder or the installed packages; APP may be left out when it is called `app`, or is
-    the only one. SIGTERM and Ctrl-C let running jobs finish within the grace period; a second one cancels them.
+    the only one. Options win over those that the application gives with App(worker=WorkerOptions(…)). SIGTERM and
+    Ctrl-C let running jobs finish within the grace period; a second one cancels them.
 
     \b
     Example:
       ferryman worker tasks --processes 4 --concurrency 20
     """
-    if plan["once"] and (processes > 1 or reload):
-        raise click.UsageError("--once runs in one process and ends: it goes with neither --processes nor --reload.")
-    return run_workers(Plan(**plan), Probes(host=health_host, port=health_port), processes=processes, reload=reload)
+    if given["once"] and reload:
+        raise click.UsageError("--once ends when nothing is due: it does not go with --reload.")
+    return run_workers(reload=reload, **given)
 
 
-def run_workers(plan: Plan, probes: Probes, *, processes: int, reload: bool) -> int:
-    """Run one worker here, or several under a supervisor; the exit code."""
+def run_workers(
+    *, reload: bool, processes: int, health_port: int | None, health_host: str, stuck_after: float, **given: Any
+) -> int:
+    """Run one worker here, or several under a supervisor; the exit code.
+
+    given: what a plan is made of
+    """
+    probes = Probes(host=health_host, port=health_port, patience=stuck_after)
+    has_status_line = _is_watched() and given["log_format"] == "text" and not given.get("once")
+    plan = Plan(**given, counts=has_status_line, probes=probes.port is not None)
     everyone = [Vitals() for _ in range(processes)]
-    has_status_line = _is_watched() and plan.log_format == "text" and not plan.once
-    watch = Watch(everyone, StatusLine(sys.stderr) if has_status_line else None)
+    watch = Watch(everyone, StatusLine(sys.stderr) if has_status_line else None, patience=probes.patience)
     if has_status_line:
-        plan = msgspec.structs.replace(plan, counts=True)
         make_room()
     set_up_logs(plan.log_format, plan.log_level)
     _answer_probes(probes, everyone)
@@ -154,5 +221,6 @@ def _answer_probes(probes: Probes, everyone: list[Vitals]) -> None:
         return
     from ferryman.cli.worker.health import serve_health  # noqa: PLC0415 - the standard library's server takes its time
 
-    port = serve_health(probes.host, probes.port, lambda: everyone)
-    logger.info("health probes are answered at http://%s:%d/livez and /readyz", probes.host, port)
+    port = serve_health(probes.host, probes.port, everyone, probes.patience)
+    host = f"[{probes.host}]" if ":" in probes.host else probes.host
+    logger.info("health probes are answered at http://%s:%d/livez and /readyz", host, port)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +15,15 @@ from ferryman.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-PROBES: dict[str, Callable[[Iterable[Vitals]], Answer]] = {"/livez": liveness, "/readyz": readiness}
+PROBES: dict[str, Callable[[Iterable[Vitals], float], Answer]] = {"/livez": liveness, "/readyz": readiness}
 SECONDS_FOR_A_REQUEST = 5
 
 
-def serve_health(host: str, port: int, everyone: Callable[[], Iterable[Vitals]]) -> int:
-    """Answer from now on until the process ends; returns the port, which the system chose if 0 was asked for."""
+def serve_health(host: str, port: int, everyone: Iterable[Vitals], patience: float) -> int:
+    """Answer from now on until the process ends; returns the port, which the system chose if 0 was asked for.
+
+    patience: how many seconds an event loop may be silent
+    """
 
     class Probe(BaseHTTPRequestHandler):
         timeout = SECONDS_FOR_A_REQUEST
@@ -28,7 +33,7 @@ def serve_health(host: str, port: int, everyone: Callable[[], Iterable[Vitals]])
             if probe is None:
                 self._send(404, {"status": f"there is no {self.path!r}; ask {' or '.join(PROBES)}"})
                 return
-            answer = probe(everyone())
+            answer = probe(everyone, patience)
             self._send(200 if answer.is_good else 503, {"status": answer.status, "processes": answer.processes})
 
         do_HEAD = do_GET  # noqa: N815 - the name that the standard library looks for
@@ -46,8 +51,8 @@ def serve_health(host: str, port: int, everyone: Callable[[], Iterable[Vitals]])
             """Probes come every few seconds; nobody wants to read that."""
 
     try:
-        server = _Server((host, port), Probe)
-    except (OSError, OverflowError) as error:
+        server = _Server(host, port, Probe)
+    except (OSError, UnicodeError) as error:
         raise ConfigurationError(f"health probes cannot be answered at {host}:{port}: {error}") from None
     Thread(target=server.serve_forever, name="ferryman-health", daemon=True).start()
     return int(server.server_address[1])
@@ -55,6 +60,16 @@ def serve_health(host: str, port: int, everyone: Callable[[], Iterable[Vitals]])
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+
+    def __init__(self, host: str, port: int, answering: type[BaseHTTPRequestHandler]) -> None:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family = found[0][0]
+        super().__init__((host, port), answering)
+
+    def server_bind(self) -> None:
+        """Without the base class's question for our own name, which may take as long as a name server likes."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def handle_error(self, *_: object) -> None:
         """A probe that hangs up early is no news."""

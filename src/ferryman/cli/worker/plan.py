@@ -8,36 +8,88 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ferryman import WorkerOptions, WorkerShutdownConfig
+from ferryman import WorkerOptions, WorkerRecoveryConfig
+from ferryman.errors import ConfigurationError
+from ferryman.worker import LocalQueueConfig
 
 if TYPE_CHECKING:
+    from ferryman import App
     from ferryman.hooks import HookRegistry
+
+
+RECOVERY = WorkerRecoveryConfig(enabled=True, recovery_delay=timedelta())
+"""Unless the application chooses. What stops a job that kills its workers is the count of crashes, not a delay."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One worker process. None leaves the choice to the application or to the worker.
 
+    queue_size: how many jobs to claim ahead of the free slots; 0 for none
+    forbidden_flags: empty leaves the choice, too
     counts: whether to count jobs, for a status line
+    probes: whether somebody asks if the database can be reached
     """
 
     target: str
     once: bool = False
     concurrency: int | None = None
+    queue_size: int | None = None
     poll_seconds: float | None = None
     grace_seconds: float | None = None
+    max_connections: int | None = None
+    forbidden_flags: tuple[str, ...] = ()
+    no_listen: bool = False
+    no_recovery: bool = False
     log_format: str = "text"
     log_level: str = "info"
     database_url: str | None = None
     schema: str | None = None
     debug: bool = False
     counts: bool = False
+    probes: bool = False
 
-    def options(self, hooks: HookRegistry) -> WorkerOptions:
-        """The options of the worker. Signals are ours: health and systemd must hear of them too."""
-        given: dict[str, Any] = {} if self.concurrency is None else {"concurrency": self.concurrency}
-        if self.poll_seconds is not None:
-            given["poll_interval"] = timedelta(seconds=self.poll_seconds)
-        shutdown = WorkerShutdownConfig(listen_os_shutdown_signals=False)
+    def options(self, app: App, *, hooks: HookRegistry) -> WorkerOptions:
+        """What the application asks for, unless the command line says otherwise; with hooks added.
+
+        Signals are ours: health and systemd must hear of them too.
+        """
+        asked = _options_of(app)
+        shutdown = replace(asked.shutdown, listen_os_shutdown_signals=False)
         if self.grace_seconds is not None:
             shutdown = replace(shutdown, grace_period=timedelta(seconds=self.grace_seconds))
-        return WorkerOptions(hooks=hooks, shutdown=shutdown, **given)
+        return replace(
+            asked,
+            shutdown=shutdown,
+            hooks=hooks.merged(asked.hooks),
+            **self._given(asked),
+        )
+
+    def _given(self, asked: WorkerOptions) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        if self.concurrency is not None:
+            given["concurrency"] = self.concurrency
+        if self.poll_seconds is not None:
+            given["poll_interval"] = timedelta(seconds=self.poll_seconds)
+        if self.max_connections is not None:
+            given["max_connections"] = self.max_connections
+        if self.forbidden_flags:
+            given["forbidden_flags"] = self.forbidden_flags
+        if self.no_listen:
+            given["use_notification_delivery"] = False
+        if self.no_recovery:
+            given["recovery"] = WorkerRecoveryConfig(enabled=False)
+        elif asked.recovery.is_default:
+            given["recovery"] = RECOVERY
+        if self.queue_size is not None:
+            queue = asked.local_queue or LocalQueueConfig()
+            given["local_queue"] = replace(queue, size=self.queue_size) if self.queue_size else None
+        return given
+
+
+def _options_of(app: App) -> WorkerOptions:
+    asked: object = app.worker_options
+    if asked is None:
+        return WorkerOptions()
+    if not isinstance(asked, WorkerOptions):
+        raise ConfigurationError(f"App(worker=…) takes WorkerOptions(…); got {type(asked).__name__}")
+    return asked

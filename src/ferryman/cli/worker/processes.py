@@ -73,10 +73,13 @@ class SupervisedProcess:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal; nothing happens if the process has ended."""
-        with suppress(ProcessLookupError):
-            self._process.send_signal(number)
+        # Not by asyncio's send_signal: that looks first whether the process has ended, and whoever sees it takes the
+        # exit code along. Its own watcher then finds none, and reports 255.
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def _hear(self, line: bytes, vitals: Vitals) -> None:
         heard = msgspec.json.decode(line, type=Vitals)
-        vitals.state, vitals.counts, vitals.seen_at = heard.state, heard.counts, time.monotonic()
+        vitals.hear(heard)
         self.was_ready = self.was_ready or heard.state == "ready"

@@ -84,6 +84,7 @@ class Supervisor:
                 process.send(signal.SIGTERM)
             code = await process.watch(vitals, self._pulse)
             self._processes.discard(process)
+            vitals.die()
             if self._stopping.is_set():
                 vitals.state = "stopping"
                 self._exit_codes.append(code)
@@ -93,6 +94,9 @@ class Supervisor:
             if not process.was_ready and code > 0 and (self._reload or not self._started.is_set()):
                 await self._after_failed_start(code, changed)
                 continue
+            if self._plan.once:
+                self._after_once(process, code)
+                return
             quick_deaths = quick_deaths + 1 if process.lived_seconds < QUICK_DEATH_SECONDS else 0
             await self._pause(f"worker process {process.pid} {_told(code)}", pause_after(quick_deaths))
 
@@ -104,6 +108,11 @@ class Supervisor:
         else:
             self._exit_codes.append(code)
             self._stopping.set()
+
+    def _after_once(self, process: SupervisedProcess, code: int) -> None:
+        if code != 0:
+            logger.error("worker process %d %s; it is not replaced, because of --once", process.pid, _told(code))
+        self._exit_codes.append(code)
 
     async def _pause(self, what: str, seconds: float) -> None:
         when = f"in {seconds:g} s" if seconds else "now"
@@ -119,13 +128,16 @@ class Supervisor:
     def _forward(self, number: signal.Signals) -> None:
         if not self._stopping.is_set():
             self._stopping.set()
-            patience = (self._plan.grace_seconds or 0.0) + SECONDS_TO_END
-            asyncio.get_running_loop().call_later(patience, self._send, signal.SIGKILL)
+            asyncio.get_running_loop().call_later(self._patience, self._send, signal.SIGKILL)
         self._send(number)
 
     def _send(self, number: signal.Signals) -> None:
         for process in self._processes:
             process.send(number)
+
+    @property
+    def _patience(self) -> float:
+        return max(vitals.grace_seconds for vitals in self._watch.everyone) + SECONDS_TO_END
 
     async def _watch_files(self) -> None:
         files = Files(Path.cwd())
@@ -141,6 +153,7 @@ class Supervisor:
         before.set()
         for process in self._processes:
             process.is_dismissed = True
+            asyncio.get_running_loop().call_later(self._patience, process.send, signal.SIGKILL)
         self._send(signal.SIGTERM)
 
 

@@ -44,16 +44,33 @@ class Counts(msgspec.Struct):
 
 
 class Vitals(msgspec.Struct):
-    """One process: its state, its counts, and when its event loop last showed life (by this machine's uptime)."""
+    """One process.
+
+    seen_at: when its event loop last showed life, by this machine's uptime
+    reaches_database: whether the database answered when it was last asked
+    grace_seconds: how long its running jobs may go on after a signal to stop
+    """
 
     state: State = "starting"
     counts: Counts = msgspec.field(default_factory=Counts)
     seen_at: float = msgspec.field(default_factory=time.monotonic)
+    reaches_database: bool = True
+    grace_seconds: float = 0.0
 
     @property
     def silent_seconds(self) -> float:
         """How long nothing was heard of its event loop."""
         return time.monotonic() - self.seen_at
+
+    def hear(self, heard: Vitals) -> None:
+        """Take over what the process itself says."""
+        self.state, self.counts, self.seen_at = heard.state, heard.counts, time.monotonic()
+        self.reaches_database, self.grace_seconds = heard.reaches_database, heard.grace_seconds
+
+    def die(self) -> None:
+        """Note that the process is gone, and nothing runs in it; what it has done stays done."""
+        self.state = "starting"
+        self.counts.running = 0
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -64,19 +81,23 @@ class Answer(msgspec.Struct, frozen=True):
     processes: int
 
 
-def liveness(everyone: Iterable[Vitals]) -> Answer:
+def liveness(everyone: Iterable[Vitals], patience: float = LONGEST_SILENCE_SECONDS) -> Answer:
     """Good while every event loop ticks. A process that is starting has none yet: imports take their time."""
     known = list(everyone)
     silence = max((vitals.silent_seconds for vitals in known if vitals.state != "starting"), default=0.0)
-    if silence > LONGEST_SILENCE_SECONDS:
+    if silence > patience:
         return Answer(False, f"an event loop has not ticked for {silence:.0f} s", len(known))
     return Answer(True, "alive", len(known))
 
 
-def readiness(everyone: Iterable[Vitals]) -> Answer:
-    """Good when every process is connected and takes jobs."""
-    states = [vitals.state for vitals in everyone]
+def readiness(everyone: Iterable[Vitals], patience: float = LONGEST_SILENCE_SECONDS) -> Answer:
+    """Good when every process takes jobs, and reaches the database."""
+    known = list(everyone)
+    states = [vitals.state for vitals in known]
     for state in ("stopping", "starting"):
         if state in states:
-            return Answer(False, state, len(states))
-    return Answer(True, "ready", len(states))
+            return Answer(False, state, len(known))
+    if not all(vitals.reaches_database for vitals in known):
+        return Answer(False, "the database does not answer", len(known))
+    alive = liveness(known, patience)
+    return Answer(True, "ready", len(known)) if alive.is_good else alive

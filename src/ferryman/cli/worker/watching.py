@@ -18,21 +18,22 @@ if TYPE_CHECKING:
 class Watch:
     """Looks whenever something changed, and twice a second."""
 
-    def __init__(self, everyone: Sequence[Vitals], status_line: StatusLine | None) -> None:
+    def __init__(self, everyone: Sequence[Vitals], status_line: StatusLine | None, *, patience: float) -> None:
         self.everyone = everyone
+        self._patience = patience
         self._status_line = status_line
         self._told_ready = self._told_stopping = False
 
     def look(self) -> None:
         """Tell systemd what is new, and draw the status line."""
-        answer = readiness(self.everyone)
+        answer = readiness(self.everyone, self._patience)
         if answer.is_good and not self._told_ready:
             self._told_ready = True
             notify("READY=1")
         if answer.status == "stopping" and not self._told_stopping:
             self._told_stopping = True
             notify("STOPPING=1")
-        if "WATCHDOG_USEC" in os.environ and liveness(self.everyone).is_good:
+        if "WATCHDOG_USEC" in os.environ and liveness(self.everyone, self._patience).is_good:
             notify("WATCHDOG=1")
         if self._status_line is not None:
             self._status_line.draw(self.everyone)

@@ -12,13 +12,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from ferryman import Worker
 from ferryman.cli.complaints import Complaint, complain
 from ferryman.cli.manner import Manner
 from ferryman.cli.worker.finding import find_app
+from ferryman.cli.worker.reach import watch_database
 from ferryman.cli.worker.signals import heeded_signals, heeding
 from ferryman.cli.worker.vitals import PULSE_SECONDS, Vitals
 from ferryman.hooks import HookRegistry, WorkerStart
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ferryman.cli.worker.vitals import State
 
 logger = logging.getLogger("ferryman.cli")
-
 
 SECONDS_FOR_IDLE_THREADS = 0.2
 
@@ -46,6 +45,8 @@ class WorkerProcess:
         self._plan = plan
         self._vitals = vitals
         self._pulse = pulse
+        self._worker: Worker | None = None
+        self._signals = 0
 
     def run(self) -> int:
         """Run jobs until told to stop, or until none is due; the exit code."""
@@ -55,6 +56,9 @@ class WorkerProcess:
         with asyncio.Runner() as runner:
             try:
                 runner.run(self._work(app))
+            except asyncio.CancelledError:
+                if not self._signals:
+                    raise
             except Exception as error:
                 if not _something_goes_on(runner.get_loop()):
                     raise
@@ -67,27 +71,45 @@ class WorkerProcess:
         return 0
 
     async def _work(self, app: App) -> None:
-        hooks = HookRegistry()
-        hooks.on(WorkerStart, lambda _: self._become("ready"))
-        if self._plan.counts:
-            self._vitals.counts.watch(hooks)
-        worker = Worker(app, self._plan.options(hooks))
         threads = ThreadPoolExecutor(thread_name_prefix="asyncio")
         asyncio.get_running_loop().set_default_executor(threads)
-        ticking = asyncio.create_task(self._tick(), name="pulse")
+        self._duties = [asyncio.create_task(self._tick(), name="pulse")]
         try:
-            with heeding(partial(self._stop, worker)):
-                await (worker.run_once() if self._plan.once else worker.run())
+            with heeding(self._stop):
+                await self._run_jobs(app)
         finally:
-            ticking.cancel()
-            await asyncio.wait([ticking])
+            for duty in self._duties:
+                duty.cancel()
+            await asyncio.wait(self._duties)
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _stop(self, worker: Worker, number: signal.Signals) -> None:
-        if self._vitals.state != "stopping":
+    async def _run_jobs(self, app: App) -> None:
+        hooks = HookRegistry()
+        hooks.on(WorkerStart, self._be_ready)
+        if self._plan.counts:
+            self._vitals.counts.watch(hooks)
+        options = self._plan.options(app, hooks=hooks)
+        self._vitals.grace_seconds = options.shutdown.grace_period.total_seconds()
+        self._worker = Worker(app, options)
+        for _ in range(self._signals):
+            self._worker.request_shutdown(by_signal=True)
+        await (self._worker.run_once() if self._plan.once else self._worker.run())
+
+    def _be_ready(self, event: WorkerStart) -> None:
+        self._become("ready")
+        if self._plan.probes:
+            self._duties.append(asyncio.create_task(watch_database(event.client, self._note), name="database"))
+
+    def _note(self, answers: bool) -> None:
+        self._vitals.reaches_database = answers
+
+    def _stop(self, number: signal.Signals) -> None:
+        if not self._signals:
             logger.info("%s received; finishing running jobs", number.name)
+        self._signals += 1
         self._become("stopping")
-        worker.request_shutdown()
+        if self._worker is not None:
+            self._worker.request_shutdown(by_signal=True)
 
     def _become(self, state: State) -> None:
         if self._vitals.state != "stopping":

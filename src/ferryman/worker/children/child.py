@@ -78,19 +78,26 @@ class Child:
         return self._ending is not None
 
     async def hand_over(self, order: ChildOrder) -> None:
-        """Give it an order, and come back when the task begins. `EOFError` or `ConnectionError` when it ends first."""
+        """Give it an order. `ConnectionError` when it has ended."""
         self._at_rest.clear()
         try:
             if self._preparation is not None:
                 await self._send(self._preparation)
                 self._preparation = None
             await self._send(order)
-            await receive_frame(self._channel)
         finally:
             self._at_rest.set()
 
-    async def answer(self) -> bytearray:
-        """Wait for its answer. `EOFError` or `ConnectionError` when it ends first."""
+    async def reply(self, value: object) -> None:
+        """Answer its question."""
+        self._at_rest.clear()
+        try:
+            await self._send(value)
+        finally:
+            self._at_rest.set()
+
+    async def next_word(self) -> bytearray:
+        """Wait for what it has to say. `EOFError` or `ConnectionError` when it ends first."""
         self._at_rest.clear()
         try:
             return await receive_frame(self._channel)

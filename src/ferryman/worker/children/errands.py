@@ -6,15 +6,15 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ferryman.worker.children.results import decode_result
+from ferryman.worker.children.results import ChildAsksKeys, ChildFailure, ChildSuccess, decode_result
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from datetime import timedelta
 
     from ferryman.worker.children.child import Child
     from ferryman.worker.children.orders import ChildOrder
-    from ferryman.worker.children.results import ChildResult
+    from ferryman.worker.children.results import ChildNote, ChildResult
 
 
 class Errand:
@@ -24,18 +24,36 @@ class Errand:
     run would otherwise never finish: its child is replaced by another that starts to import.
     """
 
-    def __init__(self, child: Child, order: ChildOrder) -> None:
+    def __init__(self, child: Child, order: ChildOrder, on_note: Callable[[ChildNote], object]) -> None:
         self.child = child
         self.order = order
+        self._on_note = on_note
         self.has_begun = False
 
     async def run(self, start_limit: timedelta, limit: timedelta | None) -> ChildResult:
         """What came of it. `TimeoutError` when it takes too long; `EOFError` or `ConnectionError` on a crash."""
         async with _at_most(start_limit, f"importing {self.order.place.module!r} to run {self.order} took"):
             await self.child.hand_over(self.order)
+            while word := await self.child.next_word():
+                await self._take(word)
         self.has_begun = True
         async with _at_most(limit, f"{self.order} ran"):
-            return decode_result(await self.child.answer(), self.order)
+            while True:
+                result = await self._take(await self.child.next_word())
+                if result is not None:
+                    return result
+
+    async def _take(self, word: bytearray) -> ChildResult | None:
+        """The result, if it is one; notes are passed on."""
+        answer = decode_result(word, self.order)
+        if isinstance(answer, (ChildSuccess, ChildFailure)):
+            return answer
+        reply = self._on_note(answer)
+        if isinstance(answer, ChildAsksKeys):
+            await self.child.reply(reply)
+        # What has arrived is read without waiting: a child that talks all the time must leave others their turn.
+        await asyncio.sleep(0)
+        return None
 
 
 @asynccontextmanager

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
 
 from ferryman.errors import TaskError
+from ferryman.worker.children.logs import LogLevels
 
 if TYPE_CHECKING:
     from ferryman.jobs import Job
+    from ferryman.leases import Lease
     from ferryman.tasks import Task
 
 
@@ -56,14 +58,16 @@ class ChildOrder:
     identifier: str
     job: Job
     worker_id: str
+    lease: Lease | None = None
+    log_levels: LogLevels = field(default_factory=LogLevels.of_this_process)
 
     def __str__(self) -> str:
         return f"job {self.job.id} ({self.identifier!r})"
 
     @classmethod
-    def of(cls, task: Task[..., Any], job: Job, worker_id: str) -> Self:
+    def of(cls, task: Task[..., Any], job: Job, worker_id: str, lease: Lease | None = None) -> Self:
         """An order to run `task` for `job`; `TaskError` when another process could not find the task."""
-        return cls(place=TaskPlace.of(task), identifier=task.identifier, job=job, worker_id=worker_id)
+        return cls(place=TaskPlace.of(task), identifier=task.identifier, job=job, worker_id=worker_id, lease=lease)
 
 
 def _importable(module: str, task: Task[..., Any]) -> str:

@@ -12,8 +12,10 @@ from ferryman.worker.children.crashes import PoolClosedError, WorkerCrashed
 from ferryman.worker.children.errands import Errand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ferryman.worker.children.orders import ChildOrder
-    from ferryman.worker.children.results import ChildResult
+    from ferryman.worker.children.results import ChildNote, ChildResult
 
 
 class ChildPool:
@@ -53,8 +55,16 @@ class ChildPool:
         await self.close()
 
     # asyncio.timeout around the call would count the time that the order waits.
-    async def run(self, order: ChildOrder, timeout: timedelta | None = None) -> ChildResult:  # noqa: ASYNC109
+    async def run(
+        self,
+        order: ChildOrder,
+        timeout: timedelta | None = None,  # noqa: ASYNC109
+        *,
+        on_note: Callable[[ChildNote], object] = lambda _: None,
+    ) -> ChildResult:
         """Run an order, and give back what came of it. When this raises, no process works on the order any more.
+
+        on_note: called with what the child tells meanwhile; what it returns is the answer, if that was a question
 
         `TimeoutError` when the task runs longer than `timeout`, waiting and importing not counted; `WorkerCrashed` when
         its process ends; `PoolClosedError` when the pool does; `OSError` when no process can be started. A cancelled
@@ -62,14 +72,14 @@ class ChildPool:
         """
         async with self._slots:
             if self._idle:
-                errand = Errand(self._take(), order)
+                errand = Errand(self._take(), order, on_note)
                 try:
                     return await self._lend(errand, timeout)
                 except WorkerCrashed:
                     # It may have died while it was idle, which is no fault of this job. A second crash is.
                     if errand.has_begun:
                         raise
-            return await self._lend(Errand(self._start(order), order), timeout)
+            return await self._lend(Errand(self._start(order), order, on_note), timeout)
 
     async def close(self, grace: timedelta = timedelta(0)) -> None:
         """Dismiss idle children at once, and end the busy ones when `grace` is over. Comes back when all are gone."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pickle
 import traceback
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from ferryman.worker.children.carrying import pack_exception, unpack_exception
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,38 @@ class ChildFailure:
 ChildResult: TypeAlias = ChildSuccess | ChildFailure
 
 
+@dataclass(frozen=True, slots=True)
+class ChildProgress:
+    """How far the task is."""
+
+    fraction: float
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildUsedLease:
+    """The task has completed its job in a transaction of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildLog:
+    """The task, or something that it uses, has logged.
+
+    fields: those of a `logging.LogRecord`, as plain values
+    """
+
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildAsksKeys:
+    """The task wants to complete its job, and needs to know the claim as it is by now. It waits for the answer."""
+
+
+ChildNote: TypeAlias = ChildProgress | ChildUsedLease | ChildLog | ChildAsksKeys
+"""What a child tells while its task runs."""
+
+
 def encode_result(result: ChildResult, what: object) -> bytes:
     """The result as a message; a failure if the value cannot leave the process."""
     try:
@@ -59,10 +94,10 @@ def encode_result(result: ChildResult, what: object) -> bytes:
         return pickle.dumps(_unusable(f"{what} returned a value that cannot leave its process", error))
 
 
-def decode_result(message: bytes | bytearray, what: object) -> ChildResult:
-    """Read what `encode_result` wrote; a failure if the value cannot be rebuilt here."""
+def decode_result(message: bytes | bytearray, what: object) -> ChildResult | ChildNote:
+    """Read what `encode_result` wrote, or a note; a failure if the value cannot be rebuilt here."""
     try:
-        result: ChildResult = pickle.loads(message)  # noqa: S301 - from a process that we started
+        result: ChildResult | ChildNote = pickle.loads(message)  # noqa: S301 - from a process that we started
     except Exception as error:  # noqa: BLE001 - classes may do anything while they are unpickled
         return _unusable(f"{what} returned a value that cannot be read outside its process", error)
     return result

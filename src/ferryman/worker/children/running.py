@@ -11,13 +11,21 @@ from ferryman.jobs import NO_SPEC
 from ferryman.tasks import Task
 from ferryman.tasks.definitions import Definition
 from ferryman.tasks.running import run_options
-from ferryman.worker.children.results import ChildFailure, ChildResult, ChildSuccess
+from ferryman.worker.children.results import (
+    ChildAsksKeys,
+    ChildFailure,
+    ChildProgress,
+    ChildResult,
+    ChildSuccess,
+    ChildUsedLease,
+)
 from ferryman.worker.children.signals import Terminated
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from ferryman.worker.children.importing import Modules
+    from ferryman.worker.children.notes import Notes
     from ferryman.worker.children.orders import ChildOrder
 
 _NOT_THE_USERS = (__file__, str(Path(asyncio.__file__).parent))
@@ -35,10 +43,10 @@ def find_task(order: ChildOrder, modules: Modules) -> Task[..., Any] | ChildFail
         return ChildFailure.of(error, f"a child process cannot import task {str(order.place)!r}: {reason}")
 
 
-def run_task(task: Task[..., Any], order: ChildOrder) -> ChildResult:
-    """Run a task to its end."""
+def run_task(task: Task[..., Any], order: ChildOrder, notes: Notes) -> ChildResult:
+    """Run a task to its end; `notes` take what it has to say before."""
     try:
-        return ChildSuccess(_run(task, order))
+        return ChildSuccess(_run(task, order, notes))
     except Terminated:
         raise
     except BaseException as error:  # noqa: BLE001 - `sys.exit()` in a task ends the task, not the process
@@ -46,8 +54,16 @@ def run_task(task: Task[..., Any], order: ChildOrder) -> ChildResult:
         return ChildFailure.of(error)
 
 
-def _run(task: Task[..., Any], order: ChildOrder) -> Any:
-    context = WorkerContext(job=order.job, worker_id=order.worker_id)
+def _run(task: Task[..., Any], order: ChildOrder, notes: Notes) -> Any:
+    if order.lease is not None:
+        order.lease.on_use = lambda: notes.tell(ChildUsedLease())
+        order.lease.learn_keys = lambda: notes.ask(ChildAsksKeys())
+    context = WorkerContext(
+        job=order.job,
+        worker_id=order.worker_id,
+        lease=order.lease,
+        report=lambda fraction, message: notes.tell(ChildProgress(fraction, message)),
+    )
     arguments = task.decode(order.job.payload_json, context)
     called = task.function(*arguments.args, **arguments.kwargs)
     return asyncio.run(called) if task.is_async else called

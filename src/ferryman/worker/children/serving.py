@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import faulthandler
+import logging
 import pickle
 import socket
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ferryman.worker.children.framing import read_frame, write_frame
+from ferryman.worker.children.framing import read_frame
 from ferryman.worker.children.importing import Modules
 from ferryman.worker.children.lifeline import die_with_parent
+from ferryman.worker.children.logs import LogCarrier
+from ferryman.worker.children.notes import Notes
 from ferryman.worker.children.results import ChildFailure, encode_result
 from ferryman.worker.children.running import find_task, run_task
 from ferryman.worker.children.signals import Terminated, obey_only_the_parent
@@ -35,19 +38,23 @@ def main(descriptor: int, parent_pid: int) -> None:
 
 
 def _serve(channel: socket.socket) -> None:
+    logs = LogCarrier()
+    logging.getLogger().addHandler(logs)
     modules = Modules(pickle.loads(read_frame(channel)))  # noqa: S301 - from the worker
     while True:
         order: ChildOrder = pickle.loads(read_frame(channel))  # noqa: S301 - from the worker
-        _carry_out(order, modules, channel)
+        notes = Notes(channel)
+        logs.begin(order.log_levels, notes.tell)
+        _carry_out(order, modules, notes)
 
 
-def _carry_out(order: ChildOrder, modules: Modules, channel: socket.socket) -> None:
+def _carry_out(order: ChildOrder, modules: Modules, notes: Notes) -> None:
     found = find_task(order, modules)
-    write_frame(channel, BEGUN)
-    result = found if isinstance(found, ChildFailure) else run_task(found, order)
+    notes.send(BEGUN)
+    result = found if isinstance(found, ChildFailure) else run_task(found, order, notes)
     message = encode_result(result, order)
     _flush()  # what a task printed would be lost if the child were killed while it waits
-    write_frame(channel, message)
+    notes.end_with(message)
 
 
 def _flush() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ferryman.hooks import LocalQueueRefetchDelayAbort, LocalQueueRefetchDelayExpired, LocalQueueRefetchDelayStart
 
 if TYPE_CHECKING:
+    from ferryman.worker.identity import Identity
     from ferryman.worker.local_queue.config import RefetchDelayConfig
 
 ABORT_THRESHOLD_PER_SIZE = 5
@@ -18,10 +19,10 @@ ABORT_THRESHOLD_PER_SIZE = 5
 class RefetchPause:
     """On or off. What changes it answers with the event that tells so."""
 
-    def __init__(self, config: RefetchDelayConfig | None, *, size: int, worker_id: str) -> None:
+    def __init__(self, config: RefetchDelayConfig | None, *, size: int, identity: Identity) -> None:
         self._config = config
         self._size = size
-        self._worker_id = worker_id
+        self._identity = identity
         self._abort_threshold: int | None = None
         self.until: float | None = None
 
@@ -38,7 +39,7 @@ class RefetchPause:
         self.until = now + duration.total_seconds()
         self._abort_threshold = self._draw_abort_threshold(self._config)
         return LocalQueueRefetchDelayStart(
-            worker_id=self._worker_id,
+            worker_id=self._identity.id,
             duration=duration,
             threshold=self._config.threshold,
             abort_threshold=self._abort_threshold,
@@ -50,14 +51,14 @@ class RefetchPause:
         if not self.is_on or threshold is None or count < threshold:
             return None
         self.until = None
-        return LocalQueueRefetchDelayAbort(worker_id=self._worker_id, count=count, abort_threshold=threshold)
+        return LocalQueueRefetchDelayAbort(worker_id=self._identity.id, count=count, abort_threshold=threshold)
 
     def at(self, now: float) -> LocalQueueRefetchDelayExpired | None:
         """End, if it is time."""
         if self.until is None or now < self.until:
             return None
         self.until = None
-        return LocalQueueRefetchDelayExpired(worker_id=self._worker_id)
+        return LocalQueueRefetchDelayExpired(worker_id=self._identity.id)
 
     def _draw_abort_threshold(self, config: RefetchDelayConfig) -> int | None:
         most = config.max_abort_threshold

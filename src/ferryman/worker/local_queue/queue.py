@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ferryman.worker.alarm import Alarm
     from ferryman.worker.claimer import Claimer
     from ferryman.worker.claims import Claim, Claimed
+    from ferryman.worker.identity import Identity
     from ferryman.worker.local_queue.config import LocalQueueConfig
 
 LARGEST_FETCH = 100_000
@@ -52,7 +53,7 @@ class LocalQueue:
         config: LocalQueueConfig,
         claimer: Claimer,
         *,
-        worker_id: str,
+        identity: Identity,
         hooks: HookRegistry,
         concurrency: int,
         poll_seconds: float,
@@ -64,7 +65,7 @@ class LocalQueue:
         is_held_back: Callable[[], bool],
     ) -> None:
         self._claimer = claimer
-        self._worker_id = worker_id
+        self._identity = identity
         self._hooks = hooks
         self._poll_seconds = poll_seconds
         self._alarm = alarm
@@ -75,7 +76,7 @@ class LocalQueue:
         self._is_held_back = is_held_back
         self._size = config.size * min(config.queue_count, concurrency)
         self._ttl_seconds = config.ttl.total_seconds()
-        self._pause = RefetchPause(config.refetch_delay, size=self._size, worker_id=worker_id)
+        self._pause = RefetchPause(config.refetch_delay, size=self._size, identity=identity)
         self._trouble = Trouble("fetching jobs for the local queue")
         self._mode = LocalQueueMode.STARTING
         self._cached: deque[tuple[float, Claim]] = deque()
@@ -92,7 +93,7 @@ class LocalQueue:
     async def run(self) -> None:
         """Fetch and serve until the worker stops, then give back what is left."""
         try:
-            self._note(LocalQueueInit(worker_id=self._worker_id))
+            self._note(LocalQueueInit(worker_id=self._identity.id))
             self._set_mode(LocalQueueMode.POLLING)
             while not self._stop.is_set():
                 await self._tell_news()
@@ -101,6 +102,7 @@ class LocalQueue:
                 else:
                     await self._alarm.wait(self._patience())
                 self._keep_time()
+                self.serve()
         finally:
             self._release()
             await self._tell_news()
@@ -117,6 +119,11 @@ class LocalQueue:
         self._look_at = 0.0
         self._alarm.ring()
 
+    def give_back(self) -> None:
+        """Hand back all that waits, because others may have it already."""
+        self._give_back()
+        self._poll_now()
+
     async def has_settled(self, claim: Claim, *, is_written: bool) -> None:
         """The database knows the outcome of a job, or refused it; tells when all that was given back is back."""
         if claim not in self._returning:
@@ -125,7 +132,7 @@ class LocalQueue:
         self._returned += is_written
         if not self._returning and self._returned:
             count, self._returned = self._returned, 0
-            await self._hooks.emit(LocalQueueReturnJobs(worker_id=self._worker_id, jobs_count=count))
+            await self._hooks.emit(LocalQueueReturnJobs(worker_id=self._identity.id, jobs_count=count))
 
     def _take(self) -> Claim | None:
         if self._stop.is_set():
@@ -184,7 +191,7 @@ class LocalQueue:
         self._trouble.is_over()
         count = len(claimed.claims)
         self._may_be_more = count >= wanted or self._claimer.is_looking_further
-        self._note(LocalQueueGetJobsComplete(worker_id=self._worker_id, jobs_count=count))
+        self._note(LocalQueueGetJobsComplete(worker_id=self._identity.id, jobs_count=count))
         self._plan_next_fetch(claimed)
         self._keep(claimed.claims)
 
@@ -240,7 +247,7 @@ class LocalQueue:
     def _set_mode(self, mode: LocalQueueMode) -> None:
         old, self._mode = self._mode, mode
         if old is not mode:
-            self._note(LocalQueueSetMode(worker_id=self._worker_id, old_mode=old, new_mode=mode))
+            self._note(LocalQueueSetMode(worker_id=self._identity.id, old_mode=old, new_mode=mode))
 
     def _note(self, event: Observer | None) -> None:
         """Remember an event for the loop to tell: much of what happens here must not wait for anybody."""

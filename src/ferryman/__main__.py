@@ -1,0 +1,5 @@
+"""`python -m ferryman` is `ferryman`."""
+
+from ferryman.cli import main
+
+main()

@@ -1,0 +1,46 @@
+"""The payload of a schedule, checked against the task that will get it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ferryman.errors import CrontabError, InvalidPayloadError
+from ferryman.jobs import NewJob
+from ferryman.payloads import encode_payload
+
+if TYPE_CHECKING:
+    from ferryman.cron.crontab import Crontab
+    from ferryman.tasks import Task
+
+_TICK = {"_cron": {"ts": "2000-01-01T00:00:00.000Z", "backfilled": False}}
+
+
+def with_payload(crontab: Crontab, payload: Any, task: Task[..., Any] | None) -> Crontab:
+    """The crontab with this payload; `CrontabError` when its task could not run with it.
+
+    payload: plain values, an instance of the task's own type, or what `task.job(…)` returns; None is no payload
+    """
+    try:
+        payload_json = None if payload is None else _encoded(payload, crontab.task_identifier)
+        filled = replace(crontab, payload_json=payload_json)
+        if task is not None:
+            task.decode(_as_stored(payload_json))
+    except (InvalidPayloadError, CrontabError) as error:
+        problem = str(error).removesuffix("; nothing was added")
+        raise CrontabError(f"schedule {crontab.identifier!r}: {problem}") from None
+    return filled
+
+
+def _encoded(payload: Any, identifier: str) -> str:
+    if not isinstance(payload, NewJob):
+        return encode_payload(payload)
+    if payload.identifier != identifier:
+        raise CrontabError(f"the payload is a job of the task {payload.identifier!r}, and not of {identifier!r}")
+    return payload.payload_json
+
+
+def _as_stored(payload_json: str | None) -> str:
+    """What a job of the schedule will hold, as to its keys."""
+    return json.dumps({**json.loads(payload_json or "{}"), **_TICK})

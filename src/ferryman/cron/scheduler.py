@@ -1,0 +1,231 @@
+"""Adds the jobs of crontabs, minute by minute, together with every other worker on the schema.
+
+Nobody is in charge: all workers try, and the row of a crontab in the database decides who was first. The database's
+clock says which minute it is, so that workers whose clocks are wrong do no harm. It is asked once a minute, together
+with the schedules that are kept there, and that is all that an idle scheduler costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from ferryman.cron.clock import SystemClock
+from ferryman.cron.scheduling import (
+    MINUTE,
+    Entry,
+    crontabs_from,
+    due_occurrences,
+    floor_minute,
+    schedule,
+)
+from ferryman.cron.stored import COLUMNS, stored_from_row
+from ferryman.database.failures import sqlstate_of
+from ferryman.database.sessions import AsyncSession
+from ferryman.errors import CrontabError, DatabaseError, DatabaseUnavailableError
+from ferryman.hooks import CronJobScheduled, CronTick
+from ferryman.queries import scheduling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from ferryman.client import Client
+    from ferryman.cron.clock import Clock
+    from ferryman.cron.crontab import Crontab
+    from ferryman.cron.scheduling import Occurrence
+    from ferryman.cron.stored import StoredCrontab
+    from ferryman.database.steps import Call, Row, Steps
+    from ferryman.hooks import HookRegistry
+    from ferryman.worker.trouble import Trouble
+
+logger = logging.getLogger("ferryman.cron")
+
+R = TypeVar("R")
+
+JOBS_PER_STATEMENT = 500
+STATEMENT_SECONDS = 60.0
+"""How long a statement may take. A connection that a firewall has dropped would stay silent for ever."""
+_DATA_ERRORS = ("22", "23", "44", "54", "P0", "GW")
+"""Classes of SQLSTATE that blame the data; GW are those of Graphile's own functions."""
+
+
+class CronScheduler:
+    """Schedules the crontabs of a worker, and those that are kept in the database.
+
+    crontabs: those that the worker brings along; `ConfigurationError` when two of them have one identifier
+    trouble: how to go on when the database fails
+    clock: how to wait; with `use_local_time` also which minute it is
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        crontabs: Iterable[Crontab | str] | Crontab | str = (),
+        *,
+        hooks: HookRegistry,
+        trouble: Trouble,
+        clock: Clock | None = None,
+        use_local_time: bool = False,
+    ) -> None:
+        self._client = client
+        self._own = {crontab.identifier: crontab for crontab in crontabs_from(crontabs)}
+        self._hooks = hooks
+        self._trouble = trouble
+        self._clock = SystemClock() if clock is None else clock
+        self._use_local_time = use_local_time
+        self._stored = _StoredCrontabs(self._own)
+        self._covered: datetime | None = None
+        self._announced: datetime | None = None
+
+    async def run(self) -> None:
+        """Schedule what is due, minute after minute, until cancelled. Trouble with the database never ends it."""
+        while True:
+            try:
+                next_minute = await self.tick()
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong must not end the schedule
+                await asyncio.sleep(self._trouble.pause_after(error))
+                continue
+            self._trouble.is_over()
+            await self._clock.sleep_until(next_minute)
+
+    async def tick(self) -> datetime:
+        """Schedule what is due, and say when to come again, by our clock. Whatever fails can be tried again."""
+        now, seen_at, entries = await self._read()
+        if any(entry.known_since is None for entry in entries):
+            now, seen_at, entries = await self._register(entries, now)
+        minute = floor_minute(now)
+        if self._covered is not None and minute < self._covered:
+            # What was scheduled already is not scheduled again: the database knows.
+            logger.warning("the clock went back, from the minute %s to %s", self._covered, minute)
+            self._covered = None
+        if minute != self._covered:
+            await self._cover(minute, now, [entry for entry in entries if entry.known_since is not None])
+        return seen_at + (minute + MINUTE - now)
+
+    async def _cover(self, minute: datetime, now: datetime, entries: Sequence[Entry]) -> None:
+        if self._announced != minute:
+            self._announced = minute
+            await self._hooks.emit(CronTick(timestamp=minute, crontabs=[entry.crontab for entry in entries]))
+        due = due_occurrences(entries, covered=self._covered, now=now)
+        while some := list(islice(due, JOBS_PER_STATEMENT)):
+            await self._schedule(some, now)
+        self._covered = minute
+
+    async def _read(self) -> tuple[datetime, datetime, list[Entry]]:
+        """The time, what our clock shows then, and all crontabs."""
+        rows = await self._fetch(scheduling.read_crontabs(list(self._own)))
+        entries = [entry for row in rows if (entry := self._entry(row)) is not None]
+        self._stored.forget_all_but({identifier for _, identifier, *_ in rows})
+        seen_at = self._clock.now()
+        # In UTC: the zone of the session may put its clock forward or back, and sums would follow it.
+        now = seen_at if self._use_local_time else rows[0][0]
+        return now.astimezone(UTC), seen_at, entries
+
+    def _entry(self, row: Row) -> Entry | None:
+        columns, (known_since, last_execution) = row[1 : 1 + COLUMNS], row[1 + COLUMNS :]
+        identifier, revision, *_ = columns
+        if identifier is None:
+            return None
+        if revision is None:
+            return Entry(crontab=self._own[identifier], known_since=known_since, last_execution=last_execution)
+        stored = self._stored.of(columns)
+        if stored is None:
+            return None
+        return Entry(
+            crontab=stored.crontab,
+            revision=stored.revision,
+            active_since=stored.active_since,
+            known_since=known_since,
+            last_execution=last_execution,
+        )
+
+    async def _register(self, entries: Sequence[Entry], now: datetime) -> tuple[datetime, datetime, list[Entry]]:
+        """Make new crontabs known, and read again: somebody else may have been quicker, and his time counts then."""
+        new = [entry.crontab.identifier for entry in entries if entry.known_since is None]
+        await self._fetch(scheduling.register_crontabs(new, now))
+        return await self._read()
+
+    async def _schedule(self, occurrences: Sequence[Occurrence], now: datetime) -> None:
+        try:
+            scheduled = await self._perform(schedule(occurrences))
+        except DatabaseError as error:
+            if not (sqlstate_of(error) or "").startswith(_DATA_ERRORS):
+                raise
+            await self._schedule_apart(occurrences, now, error)
+            return
+        await self._tell(scheduled.added)
+        if scheduled.unknown:
+            # Somebody has cleaned up since we looked.
+            await self._fetch(scheduling.register_crontabs(scheduled.unknown, now))
+            await self._schedule([one for one in occurrences if one.crontab.identifier in scheduled.unknown], now)
+
+    async def _schedule_apart(self, occurrences: Sequence[Occurrence], now: datetime, error: DatabaseError) -> None:
+        """Let each crontab stand for itself, since PostgreSQL refuses what one of them asks for."""
+        by_name: dict[str, list[Occurrence]] = {}
+        for occurrence in occurrences:
+            by_name.setdefault(occurrence.crontab.identifier, []).append(occurrence)
+        if len(by_name) == 1:
+            logger.error("the crontab %r added no job, because PostgreSQL refuses it: %s", *by_name, error)
+            return
+        for some in by_name.values():
+            await self._schedule(some, now)
+
+    async def _tell(self, added: Sequence[Occurrence]) -> None:
+        for occurrence in added:
+            logger.debug("the crontab %r added its job of %s", occurrence.crontab.identifier, occurrence.minute)
+            await self._hooks.emit(CronJobScheduled(crontab=occurrence.crontab, scheduled_at=occurrence.minute))
+
+    async def _fetch(self, call: Call) -> Sequence[Row]:
+        return await self._perform(_one(call))
+
+    async def _perform(self, steps: Steps[R]) -> R:
+        try:
+            async with asyncio.timeout(STATEMENT_SECONDS):
+                return await AsyncSession(lambda: self._client.pool, self._client.schema).run(steps)
+        except TimeoutError:
+            raise DatabaseUnavailableError(f"the database has not answered for {STATEMENT_SECONDS:g} s") from None
+
+
+class _StoredCrontabs:
+    """The schedules of the database as they were read last. Each trouble with one of them is told once."""
+
+    def __init__(self, own: Iterable[str]) -> None:
+        self._own = frozenset(own)
+        self._read: dict[str, tuple[int, StoredCrontab | None]] = {}
+
+    def of(self, columns: Row) -> StoredCrontab | None:
+        """The schedule that these columns describe; None when it cannot be used."""
+        identifier, revision, *_ = columns
+        known = self._read.get(identifier)
+        if known is None or known[0] != revision:
+            known = self._read[identifier] = (revision, self._usable(columns))
+        return known[1]
+
+    def forget_all_but(self, identifiers: set[str]) -> None:
+        """Let go of those that are gone."""
+        self._read = {name: read for name, read in self._read.items() if name in identifiers}
+
+    def _usable(self, columns: Row) -> StoredCrontab | None:
+        identifier = columns[0]
+        if identifier in self._own:
+            logger.error(
+                "the schedule %r of the database is not used by this worker, because a crontab of the worker has the "
+                "same identifier. Remove the schedule, or give the crontab another id.",
+                identifier,
+            )
+            return None
+        try:
+            return stored_from_row(columns)
+        except CrontabError as error:
+            complaint = "the schedule %r of the database cannot be read, and adds no jobs: %s. Change or remove it."
+            logger.error(complaint, identifier, error)  # noqa: TRY400 - the error says all
+            return None
+
+
+def _one(call: Call) -> Steps[Sequence[Row]]:
+    rows = yield call
+    return rows

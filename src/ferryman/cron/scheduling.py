@@ -1,0 +1,206 @@
+"""Which minutes of which crontabs are due, and the jobs that they add."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ferryman.cron.crontab import Crontab
+from ferryman.cron.parsing import parse_crontab
+from ferryman.cron.stored import key_mode_value
+from ferryman.database.steps import Transaction
+from ferryman.errors import ConfigurationError, JobNotAddedError
+from ferryman.queries import scheduling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ferryman.database.steps import Steps
+
+MINUTE = timedelta(minutes=1)
+GRACE = timedelta(minutes=5)
+"""How late a worker that was there all the time may be, whatever `fill` says: the database or the machine was away."""
+SHORT_WINDOW = timedelta(hours=1)
+"""Up to this length it is quicker to look at each minute than to search for the next one that fires."""
+
+LONGEST_FILL = timedelta(days=366 * 10)
+
+_encoder = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A crontab, and what the database knows of it."""
+
+    crontab: Crontab
+    revision: int | None = None
+    """Of the stored schedule; None for a crontab that the worker brings along."""
+    active_since: datetime | None = None
+    known_since: datetime | None = None
+    """None when the database has never heard of it."""
+    last_execution: datetime | None = None
+
+    def earliest(self) -> datetime:
+        """The first minute that it may fire in."""
+        assert self.known_since is not None  # noqa: S101 - nothing is due for a crontab that is not known
+        first = (
+            _ceiling(self.known_since) if self.last_execution is None else floor_minute(self.last_execution) + MINUTE
+        )
+        return first if self.active_since is None else max(first, _ceiling(self.active_since))
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A crontab that fires in a minute."""
+
+    entry: Entry
+    minute: datetime
+    is_backfilled: bool
+
+    @property
+    def crontab(self) -> Crontab:
+        """Which one."""
+        return self.entry.crontab
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """What became of occurrences."""
+
+    added: Sequence[Occurrence]
+    """Those whose jobs are in the database now, through us."""
+    unknown: Sequence[str]
+    """Crontabs that the database has not heard of, or not any more; nothing was added for them."""
+
+
+def crontabs_from(given: Iterable[Crontab | str] | Crontab | str) -> tuple[Crontab, ...]:
+    """Crontabs and crontab texts as one list. `ConfigurationError` when two of them have one identifier."""
+    items = [given] if isinstance(given, (Crontab, str)) else list(given)
+    crontabs: list[Crontab] = []
+    for item in items:
+        if isinstance(item, str):
+            crontabs += parse_crontab(item)
+        elif isinstance(item, Crontab):
+            crontabs.append(item)
+        else:
+            raise ConfigurationError(f"crontabs must be crontabs or crontab text, not {type(item).__name__}")
+    _refuse_duplicates(crontabs)
+    return tuple(crontabs)
+
+
+def _refuse_duplicates(crontabs: Sequence[Crontab]) -> None:
+    tasks: dict[str, list[str]] = {}
+    for crontab in crontabs:
+        tasks.setdefault(crontab.identifier, []).append(crontab.task_identifier)
+    problems = [
+        f"{identifier!r} (of the tasks {', '.join(map(repr, named))})"
+        for identifier, named in tasks.items()
+        if len(named) > 1
+    ]
+    if problems:
+        raise ConfigurationError(
+            f"several crontabs have the same identifier: {'; '.join(problems)}. The database remembers by it which "
+            f"minutes are done, so each needs its own: give them different ids, with ?id=… in text."
+        )
+
+
+def due_occurrences(entries: Iterable[Entry], *, covered: datetime | None, now: datetime) -> Iterator[Occurrence]:
+    """What is due, oldest first, since the minute that was covered last; None when the worker has only just begun.
+
+    The minute that is under way counts, and so do those that we are late for, up to `GRACE`. What is older is made up
+    for within the crontab's own `fill`.
+    """
+    minute = floor_minute(now)
+    prompt_from = minute if covered is None else max(covered + MINUTE, minute - GRACE)
+    found = []
+    for entry in entries:
+        first = max(min(prompt_from, _ceiling(now - _fill(entry.crontab))), entry.earliest())
+        if covered is not None:
+            first = max(first, covered + MINUTE)
+        if first <= minute:
+            found.append(_fired(entry, first, minute, prompt_from))
+    return heapq.merge(*found, key=lambda occurrence: occurrence.minute)
+
+
+def _fired(entry: Entry, first: datetime, last: datetime, prompt_from: datetime) -> Iterator[Occurrence]:
+    for minute in _minutes(entry.crontab, first, last):
+        yield Occurrence(entry, minute, minute < prompt_from)
+
+
+def _minutes(crontab: Crontab, first: datetime, last: datetime) -> Iterator[datetime]:
+    if last - first <= SHORT_WINDOW:
+        minute: datetime | None = first
+        while minute is not None and minute <= last:
+            if crontab.fires_at(minute):
+                yield minute
+            minute += MINUTE
+        return
+    minute = crontab.next_after(first - MINUTE)
+    while minute is not None and minute <= last:
+        yield minute
+        minute = crontab.next_after(minute)
+
+
+def schedule(occurrences: Sequence[Occurrence]) -> Steps[Scheduled]:
+    """Add the jobs of those that nobody was quicker with."""
+    # In a transaction of our own, to undo everything when a job with a key got lost: the original body of add_jobs
+    # silently drops one whose predecessor is claimed at that very moment.
+    yield Transaction()
+    [(places, ids, unknown)] = yield scheduling.schedule_crontabs(_encoded(occurrences))
+    for place, job_id in zip(places, ids, strict=True):
+        if job_id is None:
+            raise JobNotAddedError(f"the job of the crontab {occurrences[place].crontab.identifier!r} was not stored")
+    return Scheduled([occurrences[place] for place in places], unknown)
+
+
+def _encoded(occurrences: Sequence[Occurrence]) -> str:
+    return _encoder.encode([_record(place, occurrence) for place, occurrence in enumerate(occurrences)]).decode()
+
+
+def _record(place: int, occurrence: Occurrence) -> dict[str, Any]:
+    crontab = occurrence.crontab
+    payload = payload_at(crontab, occurrence.minute, is_backfilled=occurrence.is_backfilled)
+    return {
+        "place": place,
+        "identifier": crontab.identifier,
+        "revision": occurrence.entry.revision,
+        "minute": occurrence.minute,
+        "task_identifier": crontab.task_identifier,
+        "payload": msgspec.Raw(payload.encode()),
+        "queue_name": crontab.queue_name,
+        "max_attempts": crontab.max_attempts,
+        "priority": crontab.priority,
+        "job_key": crontab.job_key,
+        "job_key_mode": key_mode_value(crontab.job_key_mode),
+    }
+
+
+def payload_at(crontab: Crontab, moment: datetime, *, is_backfilled: bool) -> str:
+    """The payload with `_cron` in it, as Node writes it."""
+    in_utc = moment.astimezone(UTC).replace(tzinfo=None)
+    mark = json.dumps({"ts": in_utc.isoformat(timespec="milliseconds") + "Z", "backfilled": is_backfilled})
+    payload = "{}" if crontab.payload_json is None else crontab.payload_json.strip()
+    if '_cron"' in payload:
+        payload = json.dumps({key: value for key, value in json.loads(payload).items() if key != "_cron"})
+    rest = payload[1:-1].strip()
+    return f'{{{rest}{"," if rest else ""}"_cron":{mark}}}'
+
+
+def floor_minute(moment: datetime) -> datetime:
+    """The beginning of its minute, in UTC."""
+    return moment.astimezone(UTC).replace(second=0, microsecond=0)
+
+
+def _ceiling(moment: datetime) -> datetime:
+    floor = floor_minute(moment)
+    return floor if floor == moment else floor + MINUTE
+
+
+def _fill(crontab: Crontab) -> timedelta:
+    seconds = 0 if crontab.fill is None else crontab.fill.total_seconds()
+    return min(timedelta(seconds=min(seconds, 10**9)), LONGEST_FILL)

@@ -1,0 +1,108 @@
+"""Minutes in time zones whose clocks are put forward and back.
+
+A local time that the clock skips fires once, at the next minute that there is. A local time that comes twice fires
+the first time, unless the schedule runs in every hour: then it goes on through the repeated hour, since it is not
+tied to a time of day.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from ferryman.errors import CrontabError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import tzinfo
+
+    from ferryman.cron.timer import CrontabTimer
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+
+HORIZON = timedelta(days=8 * 366)
+"""Where the search for the next minute ends: 29 February may stay away for eight years, as around 2100."""
+
+
+@lru_cache(maxsize=256)
+def zone_named(name: str) -> tzinfo:
+    """The time zone of this name; `CrontabError` when nobody knows it."""
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
+        raise CrontabError(f"unknown time zone {name!r}{_hint_about(name)}") from None
+
+
+def _hint_about(name: object) -> str:
+    known = available_timezones()
+    if not known:
+        return ": this system has no time zone data. Install the package tzdata."
+    by_lower = {zone.lower(): zone for zone in known}
+    guesses = get_close_matches(str(name).lower(), by_lower, n=1)
+    hint = f"did you mean {by_lower[guesses[0]]}?" if guesses else "use a name such as Europe/Paris"
+    return f": {hint}"
+
+
+def fires_in_zone(timer: CrontabTimer, zone_name: str, minute: datetime) -> bool:
+    """Whether the timer, read on the clock of this zone, names this minute. The minute is in UTC."""
+    zone = zone_named(zone_name)
+    if zone is UTC:
+        return timer.names(minute)
+    local = minute.astimezone(zone)
+    if timer.names(local) and (local.fold == 0 or not timer.limits_hours):
+        return True
+    return any(map(timer.names, _skipped_before(local, minute, zone)))
+
+
+def next_in_zone(timer: CrontabTimer, zone_name: str, minute: datetime) -> datetime | None:
+    """The first minute from this one on that the timer names in this zone. Minutes are in UTC."""
+    zone = zone_named(zone_name)
+    try:
+        end = minute + HORIZON
+        while minute < end:
+            if minute.hour == minute.minute == 0 and not _names_date_within(timer, zone, minute, DAY):
+                minute += DAY
+            elif minute.minute == 0 and not _names_hour_within(timer, zone, minute, HOUR):
+                minute += HOUR
+            elif fires_in_zone(timer, zone_name, minute):
+                return minute
+            else:
+                minute += MINUTE
+    except OverflowError:  # the end of the calendar
+        pass
+    return None
+
+
+def _skipped_before(local: datetime, minute: datetime, zone: tzinfo) -> Iterator[datetime]:
+    """The local times that the clock skipped to come to this minute: usually none."""
+    now, skipped = local.replace(tzinfo=None), _naive(minute - MINUTE, zone) + MINUTE
+    while skipped < now:
+        yield skipped
+        skipped += MINUTE
+
+
+def _names_date_within(timer: CrontabTimer, zone: tzinfo, start: datetime, length: timedelta) -> bool:
+    """Whether the timer names any of the dates that the clock shows, or skips, from a minute before `start` on."""
+    day, last = _naive(start - MINUTE, zone).date(), _naive(start + length, zone).date()
+    while day <= last:
+        if timer.names_date(day):
+            return True
+        day += DAY
+    return False
+
+
+def _names_hour_within(timer: CrontabTimer, zone: tzinfo, start: datetime, length: timedelta) -> bool:
+    """The same for the hours of the day."""
+    before, after = _naive(start - MINUTE, zone), _naive(start + length, zone)
+    if after - before != length + MINUTE:
+        return True  # the clock was changed: look at each minute
+    return before.hour in timer.hours or after.hour in timer.hours or (before + HOUR).hour in timer.hours
+
+
+def _naive(minute: datetime, zone: tzinfo) -> datetime:
+    return minute.astimezone(zone).replace(tzinfo=None)

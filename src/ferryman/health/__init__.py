@@ -1,0 +1,6 @@
+"""What ails a queue or its database: checks that only look, and the values in which they tell what they saw."""
+
+from ferryman.health.limits import HealthLimits
+from ferryman.health.report import Finding, HealthReport, Repair, Repaired, Severity
+
+__all__ = ["Finding", "HealthLimits", "HealthReport", "Repair", "Repaired", "Severity"]

@@ -1,0 +1,101 @@
+"""Running the checks, each for itself: one that fails is a finding, and the others go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferryman.database.failures import message_of, sqlstate_of
+from ferryman.database.steps import Commit, Rollback, Transaction
+from ferryman.errors import DatabaseError, DatabaseUnavailableError, SchemaError
+from ferryman.health import job_checks, schema_checks, server_checks, table_checks, worker_checks
+from ferryman.health.report import Finding, HealthReport, Severity
+from ferryman.health.subject import Subject
+from ferryman.queries import health
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Steps
+    from ferryman.errors import FerrymanError
+    from ferryman.health.limits import HealthLimits
+
+    Check: TypeAlias = Callable[[Subject], Steps[Iterable[Finding]]]
+
+INSUFFICIENT_PRIVILEGE = "42501"
+QUERY_CANCELED = "57014"
+LOCK_NOT_AVAILABLE = "55P03"
+
+OF_THE_SERVER: Mapping[str, Check] = {
+    "server": server_checks.check_server,
+    "pooler": server_checks.check_pooler,
+    "connections": server_checks.check_connections,
+    "notifications": server_checks.check_notifications,
+    "pinned_rows": server_checks.check_horizon,
+    "schema": schema_checks.check_schema,
+}
+OF_THE_TABLES: Mapping[str, Check] = {
+    "sequences": table_checks.check_sequences,
+    "dead_rows": table_checks.check_upkeep,
+    "queues": table_checks.check_queues,
+    "tasks": table_checks.check_tasks,
+    "dangling_jobs": job_checks.check_dangling,
+    "wedged_queues": worker_checks.check_wedged,
+    "workers": worker_checks.check_silent_workers,
+    "long_locks": worker_checks.check_long_locks,
+    "failed_jobs": job_checks.check_failed,
+    "poisoned_jobs": job_checks.check_poisoned,
+    "leftovers": job_checks.check_leftovers,
+}
+
+
+def examine(schema: SchemaName, limits: HealthLimits) -> Steps[HealthReport]:
+    """Look at everything, without changing anything."""
+    subject = Subject(schema, limits)
+    findings: list[Finding] = []
+    for name, check in OF_THE_SERVER.items():
+        findings += yield from _isolated(name, check, subject)
+    access = yield from _isolated("access", schema_checks.check_access, subject)
+    findings += access
+    if access and all(finding.severity is Severity.OK for finding in access):
+        for name, check in OF_THE_TABLES.items():
+            findings += yield from _isolated(name, check, subject)
+    return HealthReport(schema.name, tuple(findings))
+
+
+def _isolated(name: str, check: Check, subject: Subject) -> Steps[Sequence[Finding]]:
+    yield Transaction()
+    try:
+        yield health.SETTINGS
+        findings = yield from check(subject)
+    except DatabaseUnavailableError:
+        raise
+    except (DatabaseError, SchemaError) as error:
+        yield Rollback()
+        return [_failed(name, error)]
+    yield Commit()
+    return list(findings)
+
+
+def _failed(name: str, error: FerrymanError) -> Finding:
+    """A check that could not be made says so; what it would have seen is not known."""
+    state, severity, remedies = sqlstate_of(error), Severity.WARNING, ()  # type: str | None, Severity, tuple[str, ...]
+    if isinstance(error, SchemaError):
+        severity, remedies = Severity.NOTICE, ("ferryman migrate",)
+        meaning = "Some objects of Ferryman's are missing here, so this is not known."
+    elif state == INSUFFICIENT_PRIVILEGE:
+        severity = Severity.NOTICE
+        meaning = "This role may not look at it, so this is not known. Ask again as the owner of the schema."
+    elif state in {QUERY_CANCELED, LOCK_NOT_AVAILABLE}:
+        meaning = "Somebody holds a lock for long, or the server is very busy, so this is not known. Ask again later."
+    else:
+        meaning = "This is not known. The other checks were made all the same."
+    return Finding(
+        check=name,
+        severity=severity,
+        seen=f"could not be looked at: {message_of(error)}",
+        meaning=meaning,
+        remedies=remedies,
+        facts={"sqlstate": state},
+    )

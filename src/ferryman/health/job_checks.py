@@ -1,0 +1,129 @@
+"""Jobs that will never run: they refer to nothing, failed for good, or killed their workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferryman.health.report import Finding, Repair, Severity
+from ferryman.health.wording import counted, listed
+from ferryman.queries import health
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ferryman.database.steps import Steps
+    from ferryman.health.subject import Subject
+
+FIX = "ferryman doctor --fix"
+
+
+def check_dangling(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Jobs whose task or queue has no row."""
+    rows = yield health.DANGLING
+    findings = [_dangling(subject, *row) for row in rows]
+    return findings or [Finding(check="dangling_jobs", severity=Severity.OK, seen="every job has its task and queue")]
+
+
+def _dangling(subject: Subject, kind: str, number: int, job_ids: Sequence[int], numbers: Sequence[int]) -> Finding:
+    facts = {"kind": kind, "jobs": number, "job_ids": job_ids, "numbers": numbers}
+    jobs = f"{counted(number, 'job')} ({listed(job_ids, number)})"
+    if kind == "unnamed":
+        return Finding(
+            check="dangling_jobs",
+            severity=Severity.WARNING,
+            seen=f"{jobs}: the name of the task is not known any more",
+            meaning="An earlier repair gave the task a made-up name. Say for which task the jobs were.",
+            remedies=tuple(_renaming(subject, lost) for lost in numbers),
+            facts=facts,
+        )
+    repair = Repair.DANGLING_QUEUES if kind == "queue" else Repair.DANGLING_TASKS
+    outcome = (
+        "A repair gives them one with a made-up name, and they run."
+        if kind == "queue"
+        else "A repair gives it a made-up name, so that the jobs can be seen and moved to their task."
+    )
+    return Finding(
+        check="dangling_jobs",
+        severity=Severity.ERROR,
+        seen=f"{jobs}: the {kind} was deleted under them",
+        meaning=f"No worker ever sees such a job, and it never fails. {outcome}",
+        remedies=(FIX,),
+        repair=repair,
+        facts=facts,
+    )
+
+
+def _renaming(subject: Subject, number: int) -> str:
+    schema = subject.schema
+    return (
+        f"update {schema}._private_jobs set task_id = (select id from {schema}._private_tasks where identifier = "  # noqa: S608 - to be read, and run by hand
+        f"'<task>') where task_id = {number};"
+    )
+
+
+def check_failed(_subject: Subject) -> Steps[Iterable[Finding]]:
+    """Jobs that are out of attempts."""
+    rows = yield health.FAILED_JOBS
+    number = sum(count for _, count in rows)
+    if not number:
+        return [
+            Finding(check="failed_jobs", severity=Severity.OK, seen="no job has failed for good", facts={"jobs": 0})
+        ]
+    tasks = listed([f"{task} ({count:,})" for task, count in rows])
+    return [
+        Finding(
+            check="failed_jobs",
+            severity=Severity.NOTICE,
+            seen=f"{counted(number, 'job')} failed for good: {tasks}",
+            meaning="They stay until somebody lets them run again or deletes them.",
+            remedies=("ferryman jobs list --state failed", "ferryman cleanup delete-permafailed-jobs"),
+            facts={"jobs": number, "by_task": [{"task": task, "jobs": count} for task, count in rows[:100]]},
+        )
+    ]
+
+
+def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
+    """Jobs that were stopped because worker after worker died of them."""
+    rows = yield health.POISONED
+    if not rows:
+        return [
+            Finding(
+                check="poisoned_jobs", severity=Severity.OK, seen="no job has killed its workers", facts={"jobs": 0}
+            )
+        ]
+    number = rows[0][4]
+    newest = rows[0][0]
+    told = listed(
+        [f"{job_id} ({task}, crashed {counted(times, 'time')})" for job_id, task, _, times, _ in rows], number
+    )
+    return [
+        Finding(
+            check="poisoned_jobs",
+            severity=Severity.WARNING,
+            seen=f"{counted(number, 'job')} failed for good because workers died of it: {told}",
+            meaning="Something in these jobs ends the process that runs them, such as lack of memory.",
+            remedies=(f"ferryman jobs show {newest}", f"ferryman jobs reschedule {newest} --attempts 0 --run-at now"),
+            facts={"jobs": number, "job_ids": [row[0] for row in rows]},
+        )
+    ]
+
+
+def check_leftovers(_subject: Subject) -> Steps[Iterable[Finding]]:
+    """Records of claims that are over. Workers remove them within the hour."""
+    [(marks, progress)] = yield health.LEFTOVERS
+    has_some = bool(marks or progress)
+    return [
+        Finding(
+            check="leftovers",
+            severity=Severity.NOTICE if has_some else Severity.OK,
+            seen=(
+                f"{counted(marks, 'start mark')} and {counted(progress, 'report')} of progress outlived their claims"
+                if has_some
+                else "no record of a claim that is over"
+            ),
+            meaning="They do no harm. A worker with recovery removes them within the hour." if has_some else None,
+            remedies=(FIX,) if has_some else (),
+            repair=Repair.LEFTOVERS if has_some else None,
+            facts={"start_marks": marks, "progress": progress},
+        )
+    ]

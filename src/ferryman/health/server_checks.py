@@ -1,0 +1,201 @@
+"""The server: its version, what stands in front of it, and what is about to run out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferryman.database.steps import FirstProcess
+from ferryman.health.report import Finding, Severity
+from ferryman.health.wording import counted, percent, span
+from ferryman.queries import health
+from ferryman.schema.contract import OLDEST_SERVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ferryman.database.steps import Row, Steps
+    from ferryman.health.limits import HealthLimits
+    from ferryman.health.subject import Subject
+
+_MAJOR = 10_000
+NEWEST_TESTED = 18
+NEARLY_ALL = 0.95
+MUCH_WORSE = 10
+
+
+def check_server(_subject: Subject) -> Steps[Iterable[Finding]]:
+    """A version that we know, and a server that takes writes."""
+    [(version, is_standby)] = yield health.SERVER
+    name = f"PostgreSQL {version // _MAJOR}.{version % _MAJOR}"
+    severity, meaning = Severity.OK, None
+    if is_standby:
+        severity = Severity.ERROR
+        meaning = "It repeats what another server does and takes no writes: connect to the primary."
+    elif version < OLDEST_SERVER:
+        severity = Severity.ERROR
+        meaning = f"Ferryman needs PostgreSQL {OLDEST_SERVER // _MAJOR} or newer: upgrade the server."
+    elif version // _MAJOR > NEWEST_TESTED:
+        severity = Severity.NOTICE
+        meaning = f"Ferryman is tested with versions up to {NEWEST_TESTED}."
+    seen = f"{name}, a standby" if is_standby else name
+    facts = {"version": version, "is_standby": is_standby}
+    return [Finding(check="server", severity=severity, seen=seen, meaning=meaning, facts=facts)]
+
+
+def check_pooler(_subject: Subject) -> Steps[Iterable[Finding]]:
+    """Whether this very connection leads to the server itself."""
+    [(greeted_by,)] = yield FirstProcess()
+    [(served_by,)] = yield health.BACKEND_PID
+    facts = {"has_pooler": greeted_by != served_by}
+    if greeted_by == served_by:
+        return [Finding(check="pooler", severity=Severity.OK, seen="connected to the server itself", facts=facts)]
+    return [
+        Finding(
+            check="pooler",
+            severity=Severity.NOTICE,
+            seen="a pooler such as PgBouncer answers in place of the server",
+            meaning=(
+                "Workers on this address cannot listen for new jobs, so they find them by polling, and a dead worker "
+                "is noticed by its missing beats alone. Producers are well served."
+            ),
+            remedies=(
+                "ferryman worker … --database-url <address of the server itself>",
+                "ferryman worker … --no-listen",
+            ),
+            facts=facts,
+        )
+    ]
+
+
+def check_connections(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Whether workers and producers will still find a place."""
+    [(used, limit, used_here, limit_here)] = yield health.CONNECTIONS
+    parts = [(used, limit, "the server")]
+    if limit_here is not None:
+        parts.append((used_here, limit_here, "this database"))
+    number, most, place = max(parts, key=lambda part: part[0] / max(part[1], 1))
+    share = number / max(most, 1)
+    severity = _graded(share, subject.limits.connections_used, NEARLY_ALL)
+    finding = Finding(
+        check="connections",
+        severity=severity,
+        seen=f"{number:,} of {counted(most, 'connection')} to {place} taken ({percent(share)})",
+        meaning=(
+            None
+            if severity is Severity.OK
+            else "When none is left, workers cannot connect again and jobs cannot be added. Give workers a lower "
+            "--max-connections, put a pooler before producers, or raise max_connections."
+        ),
+        remedies=(
+            ()
+            if severity is Severity.OK
+            else ("select usename, application_name, count(*) from pg_stat_activity group by 1, 2 order by 3 desc;",)
+        ),
+        facts={"used": used, "limit": limit, "used_by_database": used_here, "limit_of_database": limit_here},
+    )
+    return [finding]
+
+
+def check_notifications(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Whether NOTIFY will go on working; it fails when its queue is full, and adding jobs with it."""
+    [(share,)] = yield health.NOTIFICATIONS
+    severity = _graded(share, subject.limits.notifications_used, NEARLY_ALL)
+    meaning, remedies = None, ()  # type: str | None, tuple[str, ...]
+    if severity is not Severity.OK:
+        meaning = (
+            "Some session listens and has had a transaction open since before these notifications. When the queue is "
+            "full, adding jobs fails. End that transaction."
+        )
+        remedies = ("select pid, application_name, state, xact_start from pg_stat_activity order by xact_start;",)
+    return [
+        Finding(
+            check="notifications",
+            severity=severity,
+            seen=f"the queue of notifications is {'empty' if share == 0 else percent(share) + ' full'}",
+            meaning=meaning,
+            remedies=remedies,
+            facts={"used": share},
+        )
+    ]
+
+
+def check_horizon(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Who keeps dead rows from being removed. Claims slow down with every dead row that they must pass."""
+    rows = yield health.HORIZON
+    [(hidden,)] = yield health.HIDDEN_SESSIONS
+    findings = [_pin(row, severity) for row in rows if (severity := _pin_severity(row, subject.limits)) is not None]
+    if not findings:
+        findings = [_unpinned(rows)]
+    if hidden:
+        findings.append(_hidden(hidden))
+    return findings
+
+
+def _pin_severity(row: Row, limits: HealthLimits) -> Severity | None:
+    seconds, transactions = row[6], row[7]
+    if transactions >= limits.pinned_transactions * MUCH_WORSE:
+        return Severity.ERROR
+    is_long = seconds is not None and seconds >= limits.pinned_for.total_seconds()
+    return Severity.WARNING if is_long or transactions >= limits.pinned_transactions else None
+
+
+def _pin(row: Row, severity: Severity) -> Finding:
+    kind, name, role, application, state, database, seconds, transactions = row
+    told = [state, f"of {role}" if role else None, application or None, f"in {database}" if database else None]
+    details = ", ".join(part for part in told if part)
+    age = f"for {span(seconds)} and " if seconds is not None else "for "
+    return Finding(
+        check="pinned_rows",
+        severity=severity,
+        seen=f"{kind} {name} ({details}) keeps dead rows {age}{counted(transactions, 'transaction')}",
+        meaning="Vacuum cannot remove rows of jobs that were done since. Every claim must step over them.",
+        remedies=(_ending(kind, name),),
+        facts={
+            "kind": kind,
+            "name": name,
+            "role": role,
+            "application": application,
+            "state": state,
+            "database": database,
+            "seconds": seconds,
+            "transactions": transactions,
+        },
+    )
+
+
+def _ending(kind: str, name: str) -> str:
+    """The statement that ends what holds rows back."""
+    quoted = "'" + name.replace("'", "''") + "'"
+    match kind:
+        case "prepared transaction":
+            return f"rollback prepared {quoted};"
+        case "replication slot":
+            return f"select pg_drop_replication_slot({quoted});"
+        case _:
+            return f"select pg_terminate_backend({name});"
+
+
+def _unpinned(rows: Sequence[Row]) -> Finding:
+    oldest = max((row[6] for row in rows if row[6] is not None), default=0.0)
+    most = max((row[7] for row in rows), default=0)
+    seen = f"the oldest transaction is {span(oldest)} old" if rows else "no transaction holds rows back"
+    return Finding(
+        check="pinned_rows", severity=Severity.OK, seen=seen, facts={"seconds": oldest, "transactions": most}
+    )
+
+
+def _hidden(number: int) -> Finding:
+    return Finding(
+        check="pinned_rows",
+        severity=Severity.NOTICE,
+        seen=f"{counted(number, 'session')} of other roles could not be looked at",
+        meaning="One of them may hold rows back without being told here.",
+        remedies=("grant pg_read_all_stats to <this role>;",),
+        facts={"hidden": number},
+    )
+
+
+def _graded(share: float, warning: float, error: float) -> Severity:
+    if share >= max(warning, error):
+        return Severity.ERROR
+    return Severity.WARNING if share >= warning else Severity.OK

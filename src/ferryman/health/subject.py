@@ -1,0 +1,28 @@
+"""What is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.health.limits import HealthLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A queue, and what counts as too much."""
+
+    schema: SchemaName
+    limits: HealthLimits
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds after which a worker is silent."""
+        return self.limits.silent_for.total_seconds()
+
+    @property
+    def locked_for(self) -> float:
+        """Seconds after which a lock is long."""
+        return self.limits.locked_for.total_seconds()

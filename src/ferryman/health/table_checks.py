@@ -1,0 +1,159 @@
+"""The tables themselves: numbers that run out, rows that nobody removes, names that nobody uses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferryman.health.report import Finding, Repair, Severity
+from ferryman.health.wording import counted, percent, span
+from ferryman.queries import health
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ferryman.database.steps import Row, Steps
+    from ferryman.health.subject import Subject
+
+BUSY_TABLES = ("_private_job_queues", "_private_jobs")
+NEARLY_ALL = 0.9
+MANY_TIMES = 10
+
+
+def check_sequences(subject: Subject) -> Steps[Iterable[Finding]]:
+    """How near the numbers of tasks and queues are to their end. Adding jobs fails when they are used up."""
+    rows = yield health.sequences(subject.schema.name)
+    free: dict[str, tuple[int, int]] = {}
+    if any(_share(row) >= subject.limits.sequence_used / 2 for row in rows):
+        gaps = yield health.FREE_NUMBERS
+        free = {table: (first, last) for table, first, last in gaps}
+    return [_sequence(subject, row, free.get(row[0])) for row in rows]
+
+
+def _share(row: Row) -> float:
+    _, _, most, last, *_ = row
+    return (last or 0) / float(most)
+
+
+def _sequence(subject: Subject, row: Row, free: tuple[int, int] | None) -> Finding:
+    _, sequence, most, last, is_readable, place = row
+    facts = {"sequence": sequence, "last_value": last, "max_value": most}
+    if not is_readable:
+        return Finding(
+            check="sequences",
+            severity=Severity.NOTICE,
+            seen=f"this role may not know how far {sequence} has got",
+            remedies=(f"grant select on sequence {place} to <this role>;",),
+            facts=facts,
+        )
+    share = _share(row)
+    severity = _sequence_severity(share, subject.limits.sequence_used)
+    seen = f"{sequence}: {percent(share)} of {most:,} numbers given out"
+    if severity is Severity.OK:
+        return Finding(check="sequences", severity=severity, seen=seen, facts=facts)
+    meaning = "When the numbers are used up, jobs can no longer be added."
+    remedies = ["ferryman schema upgrade"]
+    if free is not None:
+        first, end = free
+        meaning += (
+            f" Graphile Worker before revision 20 uses up one with every job: stop that first. Then begin again where "
+            f"{first:,} to {end:,} are free."
+        )
+        remedies.append(f"alter sequence {place} restart with {first};")
+    return Finding(
+        check="sequences", severity=severity, seen=seen, meaning=meaning, remedies=tuple(remedies), facts=facts
+    )
+
+
+def _sequence_severity(share: float, limit: float) -> Severity:
+    if share >= max(limit, NEARLY_ALL):
+        return Severity.ERROR
+    if share >= limit:
+        return Severity.WARNING
+    return Severity.NOTICE if share >= limit / 2 else Severity.OK
+
+
+def check_upkeep(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Whether dead rows are removed."""
+    rows = yield health.upkeep(subject.schema.name, BUSY_TABLES)
+    return [_upkeep(subject, row) for row in rows]
+
+
+def _upkeep(subject: Subject, row: Row) -> Finding:
+    table, live, dead, since, is_on, is_on_here = row
+    last = "never vacuumed" if since is None else f"vacuumed {span(since)} ago"
+    severity, meaning, remedies = Severity.OK, None, []  # type: Severity, str | None, list[str]
+    place = f"{subject.schema}.{table}"
+    if dead >= subject.limits.dead_rows:
+        severity = Severity.WARNING
+        meaning = "Claims step over dead rows and slow down. If vacuum does not help, see what is told on pinned rows."
+        remedies.append(f"vacuum (analyze) {place};")
+    if not (is_on and is_on_here):
+        severity = Severity.WARNING
+        where = "this table" if is_on else "the whole server"
+        meaning = f"Autovacuum is off for {where}: nobody removes dead rows, and claims slow down with each job."
+        remedies.append(
+            f"alter table {place} reset (autovacuum_enabled);"
+            if is_on
+            else "alter system set autovacuum = on; select pg_reload_conf();"
+        )
+    return Finding(
+        check="dead_rows",
+        severity=severity,
+        seen=f"{table}: {counted(dead, 'dead row')} beside {live:,} live, {last}",
+        meaning=meaning,
+        remedies=tuple(remedies),
+        facts={
+            "table": table,
+            "live": live,
+            "dead": dead,
+            "seconds_since_vacuum": since,
+            "autovacuum": is_on and is_on_here,
+        },
+    )
+
+
+def check_queues(subject: Subject) -> Steps[Iterable[Finding]]:
+    """How many queue names there are. Node locks every idle one with each claim."""
+    [(number, unused)] = yield health.QUEUES
+    severity, meaning, remedies, repair = Severity.OK, None, [], None  # type: Severity, str | None, list[str], Repair | None
+    if number >= subject.limits.unused_queues * MANY_TIMES:
+        severity = Severity.WARNING
+        meaning = "Workers of Node and Rust lock every idle queue whenever they claim, which takes long with so many."
+    if unused >= subject.limits.unused_queues:
+        severity = max(severity, Severity.NOTICE, key=lambda one: one.rank)
+        meaning = meaning or "Queues are kept after their last job. So many only take up space and time."
+        remedies.append("ferryman cleanup gc-job-queues")
+        repair = Repair.UNUSED_QUEUES
+    return [
+        Finding(
+            check="queues",
+            severity=severity,
+            seen=f"{counted(number, 'queue')}, {unused:,} of them without jobs",
+            meaning=meaning,
+            remedies=tuple(remedies),
+            repair=repair,
+            facts={"queues": number, "unused": unused},
+        )
+    ]
+
+
+def check_tasks(subject: Subject) -> Steps[Iterable[Finding]]:
+    """How many task names there are. Names made up for single jobs pile up."""
+    [(number, unused)] = yield health.TASKS
+    has_many = unused >= subject.limits.unused_tasks
+    return [
+        Finding(
+            check="tasks",
+            severity=Severity.NOTICE if has_many else Severity.OK,
+            seen=f"{counted(number, 'task')}, {unused:,} of them without jobs",
+            meaning=(
+                "Somebody seems to make up names of tasks. Workers of Node and Rust that are running do not see new "
+                "jobs of a task that was deleted until they restart: name their tasks with --keep."
+                if has_many
+                else None
+            ),
+            remedies=("ferryman cleanup gc-task-identifiers --keep <task>",) if has_many else (),
+            repair=Repair.UNUSED_TASKS if has_many else None,
+            facts={"tasks": number, "unused": unused},
+        )
+    ]

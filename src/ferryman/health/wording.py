@@ -1,0 +1,39 @@
+"""Numbers, times and names in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST_NAMED = 5
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def counted(number: int, noun: str) -> str:
+    """1 job, 2 jobs."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def span(seconds: float) -> str:
+    """The two greatest units: 2 d 3 h, 5 min, 12 s."""
+    rest, parts = max(0, int(seconds)), []
+    for unit, size in _UNITS:
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def percent(part: float) -> str:
+    """A fraction of 1, such as 51 %, with a digit more where it would round to nothing."""
+    return f"{part * 100:.0f} %" if part >= 0.01 or part == 0 else "less than 1 %"  # noqa: PLR2004 - one in a hundred
+
+
+def listed(names: Iterable[object], number: int | None = None) -> str:
+    """The first few, and how many more."""
+    given = [str(name) for name in names]
+    shown = given[:MOST_NAMED]
+    more = (len(given) if number is None else number) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,125 @@
+"""Workers that are silent, and what they hold."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ferryman.health.job_checks import FIX
+from ferryman.health.report import Finding, Repair, Severity
+from ferryman.health.wording import counted, listed, span
+from ferryman.queries import health
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ferryman.database.steps import Row, Steps
+    from ferryman.health.subject import Subject
+
+RECOVER = "ferryman workers recover"
+OURS = "ferryman-"
+NODE_LOCK_SECONDS = 4 * 3600.0
+"""After this, workers of Node take locks away, whoever holds them. No limit of ours makes it shorter."""
+MENDABLE = ("nobody", "gone", "expired")
+
+
+def check_wedged(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Queues that stand still because their lock was never taken off."""
+    rows = yield health.wedged(subject.schema.name, silent_for=subject.silent_for, locked_for=NODE_LOCK_SECONDS)
+    findings = [_wedged(subject, fate, list(group)) for fate, group in groupby(rows, key=lambda row: str(row[2]))]
+    return findings or [Finding(check="wedged_queues", severity=Severity.OK, seen="no queue is locked without a job")]
+
+
+def _wedged(subject: Subject, fate: str, rows: Sequence[Row]) -> Finding:
+    number = rows[0][5]
+    names = listed([f"{name} (by {holder or 'nobody'})" for name, holder, *_ in rows], number)
+    severity, meaning, remedies = _verdict(subject, fate, rows)
+    return Finding(
+        check="wedged_queues",
+        severity=severity,
+        seen=f"{counted(number, 'queue')} locked by a worker that has no job in it: {names}",
+        meaning=meaning,
+        remedies=remedies,
+        repair=Repair.WEDGED_QUEUES if fate in MENDABLE else None,
+        facts={
+            "fate": fate,
+            "queues": number,
+            "locks": [{"queue": row[0], "worker_id": row[1], "seconds": row[3]} for row in rows],
+        },
+    )
+
+
+def _verdict(subject: Subject, fate: str, rows: Sequence[Row]) -> tuple[Severity, str, tuple[str, ...]]:
+    by_hand = tuple(row[4] for row in rows)
+    if fate in MENDABLE:
+        return Severity.ERROR, "Their jobs wait for a worker that is gone.", (FIX,)
+    if fate == "silent":
+        return Severity.WARNING, "The worker gives no sign of life; a sweep frees what it holds.", (RECOVER,)
+    if fate == "alive" and all((row[1] or "").startswith(OURS) for row in rows):
+        is_long = any((row[3] or 0) > subject.locked_for for row in rows)
+        meaning = (
+            "The row of the job was deleted while it ran. The worker lives, and frees the queue when the handler ends."
+        )
+        return Severity.WARNING if is_long else Severity.NOTICE, meaning, ()
+    meaning = (
+        "The row of the job was deleted, or somebody else completed it. If the worker is still busy with it, wait; "
+        "otherwise the queue stands still until its lock is 4 hours old. When it is certainly done, free the queue."
+    )
+    return Severity.WARNING, meaning, by_hand
+
+
+def check_silent_workers(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Registered workers that have stopped beating."""
+    rows = yield health.silent_workers(subject.silent_for)
+    if not rows:
+        return [Finding(check="workers", severity=Severity.OK, seen="no registered worker is silent")]
+    held = sum(row[2] for row in rows)
+    told = listed([f"{worker_id} (for {span(silence)})" for worker_id, silence, *_ in rows])
+    return [
+        Finding(
+            check="workers",
+            severity=Severity.WARNING,
+            seen=f"{counted(len(rows), 'worker')} silent, holding {counted(held, 'job')}: {told}",
+            meaning="They are dead or hung, and no worker with recovery is there to take their jobs back.",
+            remedies=(f"{RECOVER} --dry-run", RECOVER),
+            facts={
+                "silent": [{"worker_id": row[0], "seconds": row[1], "jobs": row[2]} for row in rows],
+                "registered": rows[0][3],
+            },
+        )
+    ]
+
+
+def check_long_locks(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Jobs that have been locked for longer than Node would let them."""
+    rows = yield health.long_locks(locked_for=subject.locked_for, silent_for=subject.silent_for)
+    limit = span(subject.locked_for)
+    if not rows:
+        return [Finding(check="long_locks", severity=Severity.OK, seen=f"no job is locked for more than {limit}")]
+    return [_long_lock(row) for row in rows]
+
+
+def _long_lock(row: Row) -> Finding:
+    holder, number, job_ids, seconds, is_alive = row
+    meaning = (
+        "The worker lives, so the job takes long. Workers of Node would take such a lock away and run the job again."
+        if is_alive
+        else "Nobody knows whether the worker lives. Workers of Node take such a lock away, if any are running. If the "
+        "worker is certainly dead, recover its jobs."
+    )
+    return Finding(
+        check="long_locks",
+        severity=Severity.NOTICE if is_alive else Severity.WARNING,
+        seen=f"{holder or 'nobody'} has had {counted(number, 'job')} locked for up to {span(seconds)}: "
+        f"{listed(job_ids, number)}",
+        meaning=meaning,
+        remedies=(f"{RECOVER} --worker {shlex.quote(holder)}",) if holder and not is_alive else (),
+        facts={
+            "worker_id": holder,
+            "jobs": number,
+            "job_ids": job_ids,
+            "seconds": seconds,
+            "is_alive": is_alive,
+        },
+    )

@@ -1,0 +1,80 @@
+"""A handler's hold on its job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ferryman.database.sessions import AsyncSession, SyncSession
+from ferryman.errors import LeaseLostError
+from ferryman.queries import working
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
+
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Steps
+
+    Key: TypeAlias = tuple[int, int, int]
+    """A job, a token and a queue (0: none)."""
+
+
+class Lease:
+    """What a handler needs to settle its job by itself, and whether the job is still its own.
+
+    The fence is that of every settlement: the worker's id and the moment of the claim. The worker renews the lock of a
+    long job, at any time, so there may be several such moments. Each of them is this claim's and nobody else's.
+
+    keys: the claim, once for each token that it may have
+    """
+
+    __slots__ = ("_keys", "_schema", "_worker_id", "is_lost", "is_used", "learn_keys", "on_use")
+
+    def __init__(self, schema: SchemaName, worker_id: str, keys: Sequence[Key]) -> None:
+        self._schema = schema
+        self._worker_id = worker_id
+        self._keys = [*keys]
+        self.is_lost = False
+        """Whether the job was taken away from the worker, which may have been thought dead."""
+        self.is_used = False
+        """Whether the handler has completed the job in a transaction of its own."""
+        self.on_use: Callable[[], None] | None = None
+        self.learn_keys: Callable[[], Sequence[Key]] = lambda: self._keys
+        """Asks the worker for the keys of the claim as they are by now."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Lease, (self._schema, self._worker_id, [*self.learn_keys()])
+
+    async def complete_in(self, using: Any) -> None:
+        """Complete the job as part of the transaction that is open on an async connection."""
+        await AsyncSession(_no_pool, self._schema).run(self._complete(using))
+
+    def complete_in_blocking(self, using: Any) -> None:
+        """Complete the job as part of the transaction that is open on a blocking connection."""
+        SyncSession(_no_pool, self._schema).run(self._complete(using))
+
+    def _complete(self, using: Any) -> Steps[None]:
+        is_last_try = False
+        while not (yield replace(working.complete_claims(self._worker_id, self._keys), using=using)):
+            keys = [*self.learn_keys()]
+            is_news = keys != self._keys
+            if len(keys) == 1 or (is_last_try and not is_news):
+                self._lose()
+            # A lock that is renewed at the very moment of a call is neither old nor new to it, but to a second one.
+            is_last_try = not is_news
+            self._keys = keys
+        self.is_used = True
+        if self.on_use is not None:
+            self.on_use()
+
+    def _lose(self) -> NoReturn:
+        self.is_lost = True
+        raise LeaseLostError(
+            f"job {self._keys[0][0]} no longer belongs to this worker, so it was not completed. Another attempt may "
+            f"be running; let this error end the transaction, so that what was done here is not done twice."
+        )
+
+
+def _no_pool() -> NoReturn:
+    raise AssertionError("a lease is used on the caller's connection only")

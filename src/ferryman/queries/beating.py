@@ -1,0 +1,102 @@
+"""Calls of a worker's signs of life."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+
+from ferryman.database.statements import load_statement
+from ferryman.database.steps import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ferryman.database.identifiers import SchemaName
+
+SESSION_CLASS = 0x46524C46
+"""The class of the advisory locks that say that a worker's session lasts; the other half is its session key."""
+WATCH_CLASS = 0x46525754
+"""The class of the advisory lock of the one that watches the others; the other half stands for the schema."""
+LARGEST_KEY = 2**31 - 1
+
+WatchStep: TypeAlias = Literal["keep", "try", "leave", "none"]
+
+_SETTLE_SESSION = load_statement(__package__, "settle_beat_session")
+_HOLD_SESSION_KEY = load_statement(__package__, "hold_session_key")
+_REGISTER = load_statement(__package__, "register_worker")
+_REJOIN = load_statement(__package__, "rejoin_worker")
+_DEREGISTER = load_statement(__package__, "deregister_worker")
+_PULSE = load_statement(__package__, "pulse")
+_LOOK = load_statement(__package__, "look")
+_FREE_WATCH = load_statement(__package__, "free_watch")
+
+
+def watch_key(schema: SchemaName) -> int:
+    """The same number for all workers of a schema. Not negative: a lock's number is unsigned when it is looked at."""
+    return zlib.crc32(schema.name.encode()) & LARGEST_KEY
+
+
+def settle_session(statement_seconds: float) -> Call:
+    """Settings for a connection that is ours alone."""
+    return Call(_SETTLE_SESSION, {"statement_milliseconds": str(round(statement_seconds * 1000))})
+
+
+def hold_session_key(key: int) -> Call:
+    """One row comes back: whether the lock is ours now."""
+    return Call(_HOLD_SESSION_KEY, {"class": SESSION_CLASS, "key": key})
+
+
+def register_worker(worker_id: str, metadata: Mapping[str, Any]) -> Call:
+    """Add the worker's row."""
+    return Call(_REGISTER, {"worker_id": worker_id, "metadata": _json(metadata)})
+
+
+def rejoin_worker(worker_id: str, metadata: Mapping[str, Any]) -> Call:
+    """Its row comes back, if there is one."""
+    return Call(_REJOIN, {"worker_id": worker_id, "metadata": _json(metadata)})
+
+
+def deregister_worker(worker_id: str) -> Call:
+    """Remove the worker's row."""
+    return Call(_DEREGISTER, {"worker_id": worker_id})
+
+
+def pulse(worker_id: str, *, is_due: bool, watch_step: WatchStep, watch_key: int) -> Call:
+    """One row comes back: whether the worker is registered, and whether the watch is its own."""
+    return Call(_PULSE, _pulse_parameters(worker_id, is_due, watch_step, watch_key))
+
+
+def look(
+    worker_id: str, *, is_due: bool, watch_step: WatchStep, watch_key: int, is_full: bool, old_after: float
+) -> Call:
+    """A pulse that looks at others as well: each row goes on with a worker that may be dead, or with nulls."""
+    parameters = {
+        **_pulse_parameters(worker_id, is_due, watch_step, watch_key),
+        "is_watching": watch_step == "keep",
+        "session_class": SESSION_CLASS,
+        "is_full": is_full,
+        "old_after": old_after,
+    }
+    return Call(_LOOK, parameters)
+
+
+def free_watch(watch_key: int) -> Call:
+    """A row comes back for each session that was ended."""
+    return Call(_FREE_WATCH, {"session_class": SESSION_CLASS, "watch_class": WATCH_CLASS, "watch_key": watch_key})
+
+
+def _pulse_parameters(worker_id: str, is_due: bool, watch_step: WatchStep, watch_key: int) -> dict[str, Any]:
+    return {
+        "worker_id": worker_id,
+        "is_due": is_due,
+        "watch_step": watch_step,
+        "watch_class": WATCH_CLASS,
+        "watch_key": watch_key,
+    }
+
+
+def _json(metadata: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(metadata).decode()

@@ -1,0 +1,27 @@
+-- Part of the claims: the moment of the claim, and the priorities that have jobs, each with its earliest run_at.
+--
+-- The index leads with the priority, so each priority is probed on its own, and only as far as the claim gets: jobs that
+-- are not due yet cost one probe, however many they are.
+moment as (
+    select coalesce(cast(:now as timestamptz), now()) as at
+),
+level as (
+    (
+        select job.priority, job.run_at
+        from :schema._private_jobs as job
+        where job.is_available = true
+        order by job.priority, job.run_at
+        limit 1
+    )
+    union all
+    select next.priority, next.run_at
+    from
+        level
+        cross join lateral (
+            select job.priority, job.run_at
+            from :schema._private_jobs as job
+            where job.is_available = true and job.priority > level.priority
+            order by job.priority, job.run_at
+            limit 1
+        ) as next
+),

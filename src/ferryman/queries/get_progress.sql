@@ -1,0 +1,10 @@
+-- How far a running job is, if its handler has told and still owns it. Locks nothing.
+select progress.fraction, progress.message, progress.reported_at
+from :schema._ferryman_progress as progress
+where
+    progress.job_id = cast(:job_id as bigint)
+    and exists (
+        select
+        from :schema._private_jobs as job
+        where job.id = progress.job_id and job.locked_by = progress.locked_by and job.locked_at = progress.locked_at
+    );

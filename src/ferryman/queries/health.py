@@ -1,0 +1,82 @@
+"""Calls that look at the health of a queue and of its database, and that mend what can be mended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferryman.database.statements import load_statement
+from ferryman.database.steps import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferryman.database.statements import Statement
+
+
+def _health_statement(name: str) -> Statement:
+    return load_statement(__package__, f"health_{name}")
+
+
+_BACKEND_PID = load_statement("ferryman.database", "backend_pid")
+_ACCESS = _health_statement("access")
+_UPKEEP = _health_statement("upkeep")
+_SEQUENCES = _health_statement("sequences")
+_WEDGED = _health_statement("wedged")
+_FREE_WEDGED = _health_statement("free_wedged")
+_SILENT_WORKERS = _health_statement("silent_workers")
+_LONG_LOCKS = _health_statement("long_locks")
+
+# Statements without parameters; each file says what comes back.
+SETTINGS = Call(_health_statement("settings"))
+BACKEND_PID = Call(_BACKEND_PID)
+SERVER = Call(_health_statement("server"))
+CONNECTIONS = Call(_health_statement("connections"))
+HORIZON = Call(_health_statement("horizon"))
+HIDDEN_SESSIONS = Call(_health_statement("hidden_sessions"))
+NOTIFICATIONS = Call(_health_statement("notifications"))
+FREE_NUMBERS = Call(_health_statement("free_numbers"))
+QUEUES = Call(_health_statement("queues"))
+TASKS = Call(_health_statement("tasks"))
+KNOWN_TASKS = Call(_health_statement("known_tasks"))
+DANGLING = Call(_health_statement("dangling"))
+FAILED_JOBS = Call(_health_statement("failed_jobs"))
+POISONED = Call(_health_statement("poisoned"))
+LEFTOVERS = Call(_health_statement("leftovers"))
+MEND_QUEUES = Call(_health_statement("mend_queues"))
+MEND_TASKS = Call(_health_statement("mend_tasks"))
+FORGET_LEFTOVERS = Call(_health_statement("forget_leftovers"))
+
+
+def access(schema_name: str, tables: Sequence[str]) -> Call:
+    """A row for each table that is there comes back."""
+    return Call(_ACCESS, {"name": schema_name, "tables": list(tables)})
+
+
+def upkeep(schema_name: str, tables: Sequence[str]) -> Call:
+    """A row for each table comes back."""
+    return Call(_UPKEEP, {"name": schema_name, "tables": list(tables)})
+
+
+def sequences(schema_name: str) -> Call:
+    """A row for each sequence comes back."""
+    return Call(_SEQUENCES, {"name": schema_name})
+
+
+def wedged(schema_name: str, *, silent_for: float, locked_for: float) -> Call:
+    """A row for each of the first wedged queues of each kind comes back."""
+    return Call(_WEDGED, {"name": schema_name, "silent_for": silent_for, "locked_for": locked_for})
+
+
+def free_wedged(*, silent_for: float, locked_for: float) -> Call:
+    """The names of the queues that were freed come back."""
+    return Call(_FREE_WEDGED, {"silent_for": silent_for, "locked_for": locked_for})
+
+
+def silent_workers(silent_for: float) -> Call:
+    """A row for each silent worker comes back."""
+    return Call(_SILENT_WORKERS, {"silent_for": silent_for})
+
+
+def long_locks(*, locked_for: float, silent_for: float) -> Call:
+    """A row for each holder comes back."""
+    return Call(_LONG_LOCKS, {"locked_for": locked_for, "silent_for": silent_for})

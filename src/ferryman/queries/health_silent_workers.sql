@@ -1,0 +1,24 @@
+-- Registered workers that have not beaten for :silent_for seconds, nor for two of their own beats, and how many jobs each
+-- still holds. The time for which the server was down does not count. Reads all jobs. Locks nothing.
+with silent as (
+    select worker.id, worker.silence
+    from (
+        select
+            known.id,
+            extract(epoch from now() - greatest(known.last_heartbeat_at, pg_postmaster_start_time())) as silence,
+            case jsonb_typeof(known.metadata -> 'beat_interval')
+                when 'number' then 2 * greatest(0, least(86400, cast(known.metadata -> 'beat_interval' as numeric)))
+                else 0
+            end as patience
+        from :schema._private_workers as known
+    ) as worker
+    where worker.silence > greatest(cast(:silent_for as float8), worker.patience)
+)
+select
+    silent.id,
+    cast(silent.silence as float8),
+    (select count(*) from :schema._private_jobs as job where job.locked_by = silent.id),
+    (select count(*) from :schema._private_workers)
+from silent
+order by silent.silence desc
+limit 100;

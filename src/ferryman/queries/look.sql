@@ -1,0 +1,60 @@
+-- A sign of life, as in pulse.sql, and a look at those of others, in one round trip.
+--
+-- :is_watching    whether to look for workers without their session lock, which means to read all locks of the server
+-- :session_class  the class of the workers' session locks
+-- :is_full        whether to look for workers whose beats are old
+-- :old_after      seconds. The clock of the database only chooses who is looked at; it does not decide who is dead.
+--
+-- As many rows come back as there are others that may be dead, but at least one: what pulse.sql says, and then who it is,
+-- when it has beaten, whether its session lock is missing, whether its beat is old, and how often it means to beat.
+-- Others may write anything into the metadata of their workers: keys are compared as JSON, numbers may be of any size.
+-- Locks: as pulse.sql.
+with
+-- include: pulse_parts
+,
+held as materialized (
+    select to_jsonb(cast(session.objid as bigint)) as key
+    from pg_locks as session
+    where
+        session.locktype = 'advisory'
+        and session.objsubid = 2
+        and session.classid = cast(cast(:session_class as bigint) as oid)
+        and session.database = (select oid from pg_database where datname = current_database())
+),
+suspect as (
+    select
+        other.id,
+        other.last_heartbeat_at,
+        other.has_lost_session,
+        other.is_old,
+        case jsonb_typeof(other.metadata -> 'beat_interval')
+            when 'number'
+                then cast(greatest(0, least(86400, cast(other.metadata -> 'beat_interval' as numeric))) as float8)
+            else 0
+        end as beat_interval
+    from (
+        select
+            worker.id,
+            worker.last_heartbeat_at,
+            worker.metadata,
+            cast(:is_watching as bool)
+            and jsonb_typeof(worker.metadata -> 'session_key') = 'number'
+            and (worker.metadata -> 'session_key') not in (select held.key from held) as has_lost_session,
+            cast(:is_full as bool)
+            and worker.last_heartbeat_at
+                not between now() - cast(:old_after as float8) * interval '1 second' and now() as is_old
+        from :schema._private_workers as worker
+        where worker.id <> cast(:worker_id as text) and isfinite(worker.last_heartbeat_at)
+        offset 0
+    ) as other
+    where other.has_lost_session or other.is_old
+)
+select
+    self.is_registered,
+    self.has_watch,
+    suspect.id,
+    suspect.last_heartbeat_at,
+    coalesce(suspect.has_lost_session, false) as has_lost_session,
+    suspect.is_old,
+    suspect.beat_interval
+from self left join suspect on true;

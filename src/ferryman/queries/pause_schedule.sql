@@ -1,0 +1,21 @@
+-- Pause a schedule, or let it go on. What would have fired while it was paused is not made up for.
+-- Locks: the row of the schedule; waits for workers that are adding its jobs right now. One that is as asked for already
+-- is locked all the same, but stays as it is.
+with schedule as (
+    update :schema._ferryman_schedules as schedule
+    set
+        is_paused = cast(:is_paused as boolean),
+        active_since = case
+            when schedule.is_paused and not cast(:is_paused as boolean) then clock_timestamp()
+            else schedule.active_since
+        end,
+        revision = schedule.revision + cast(schedule.is_paused <> cast(:is_paused as boolean) as integer),
+        updated_at = case
+            when schedule.is_paused <> cast(:is_paused as boolean) then clock_timestamp() else schedule.updated_at
+        end
+    where schedule.identifier = cast(:identifier as text)
+    returning *
+)
+select
+    -- include: schedule_columns
+from schedule;

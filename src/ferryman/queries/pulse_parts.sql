@@ -1,0 +1,27 @@
+-- What pulse.sql and look.sql have in common: beat if it is time to, learn whether this worker was swept, and try to become
+-- the one that watches the others.
+--
+-- :worker_id    who asks
+-- :is_due       whether to beat
+-- :watch_step   'keep' the watch, 'try' to get it, 'leave' it to others, or 'none': there are no session locks here.
+--               A session lock counts how often it was taken, so that one that is held must not be tried for.
+-- :watch_class, :watch_key   the lock of the watch
+beaten as (
+    update :schema._private_workers as worker
+    set last_heartbeat_at = clock_timestamp()
+    where worker.id = cast(:worker_id as text) and cast(:is_due as bool)
+    returning worker.id
+),
+self as materialized (
+    select
+        case
+            when cast(:is_due as bool) then exists (select from beaten)
+            else exists (select from :schema._private_workers as worker where worker.id = cast(:worker_id as text))
+        end as is_registered,
+        case cast(:watch_step as text)
+            when 'keep' then true
+            when 'try' then pg_try_advisory_lock(cast(:watch_class as int), cast(:watch_key as int))
+            when 'leave' then not pg_advisory_unlock(cast(:watch_class as int), cast(:watch_key as int))
+            else false
+        end as has_watch
+)

@@ -1,0 +1,40 @@
+-- What a worker must know at the beginning of a minute: the time, its own crontabs, and those kept in the database.
+--
+-- :identifiers  the names of the worker's own crontabs
+--
+-- One row for each crontab; a single row with nothing but the time when there is none. Nothing is locked.
+select
+    moment.now,
+    crontab.identifier,
+    crontab.revision,
+    crontab.active_since,
+    crontab.timing,
+    crontab.time_zone,
+    crontab.task_identifier,
+    crontab.payload,
+    crontab.fill_seconds,
+    crontab.queue_name,
+    crontab.max_attempts,
+    crontab.priority,
+    crontab.job_key,
+    crontab.job_key_mode,
+    known.known_since,
+    known.last_execution
+from
+    (select clock_timestamp() as now) as moment
+    left join lateral (
+        select
+            schedule.identifier, schedule.revision, schedule.active_since, schedule.timing, schedule.time_zone,
+            schedule.task_identifier, cast(schedule.payload as text) as payload, schedule.fill_seconds,
+            schedule.queue_name, schedule.max_attempts, schedule.priority, schedule.job_key, schedule.job_key_mode
+        from :schema._ferryman_schedules as schedule
+        where not schedule.is_paused
+        union all
+        select own.identifier, null, null, null, null, null, null, null, null, null, null, null, null
+        from unnest(cast(:identifiers as text[])) as own (identifier)
+    ) as crontab on true
+    left join lateral (
+        select known.known_since, known.last_execution
+        from :schema._private_known_crontabs as known
+        where known.identifier = crontab.identifier
+    ) as known on true;

@@ -1,0 +1,122 @@
+-- Take jobs away from dead workers as decided, free the named queues that they held, and write down what was done.
+--
+-- :recovered_by   who does it
+-- :decisions      a JSON array of
+--     id, worker_id, token   the claim; a job that was settled or claimed anew in the meantime is left alone
+--     effect                 'requeue': the attempt is given back, and the job waits for `delay`
+--                            'return': the attempt is given back, as if the job had never been claimed
+--                            'retry': the attempt is used, and the job waits for `delay` (null: Graphile's own)
+--                            'fail': no attempt is left
+--                            'reschedule': `run_at`, and `attempts` (null: the attempt is given back)
+--     delay                  seconds
+--     error                  null keeps the last one
+--     started, decision, reason   for the record; see _ferryman_crashes.sql
+--
+-- A job whose key was taken over while it ran is only unlocked: it must not come back to life beside its successor.
+-- Locks: the rows of these jobs and queues. Rows that somebody else has locked are left for another time.
+with decided as (
+    select item.*, timestamptz 'epoch' + item.token * interval '1 microsecond' as locked_at
+    from json_to_recordset(cast(cast(:decisions as text) as json)) as item (
+        id bigint, worker_id text, token bigint, effect text, delay float8, run_at timestamptz, attempts int,
+        error text, started boolean, decision text, reason text
+    )
+),
+owned as (
+    select decided.*, job.*
+    from
+        decided
+        cross join lateral (
+            select
+                found.ctid as place,
+                found.job_queue_id,
+                found.attempts as attempt,
+                found.attempts >= found.max_attempts as is_last,
+                (
+                    select task.identifier from :schema._private_tasks as task where task.id = found.task_id
+                ) as task_identifier,
+                found.key is null
+                and found.attempts >= found.max_attempts
+                and found.updated_at > found.locked_at as is_superseded
+            from :schema._private_jobs as found
+            where found.id = decided.id and found.locked_by = decided.worker_id and found.locked_at = decided.locked_at
+            for update skip locked
+        ) as job
+),
+held as (
+    select queue.place
+    from
+        (select * from owned where owned.job_queue_id is not null) as owned
+        cross join lateral (
+            select found.ctid as place
+            from :schema._private_job_queues as found
+            where found.id = owned.job_queue_id and found.locked_by = owned.worker_id
+            for update
+        ) as queue
+),
+done as (
+    update :schema._private_jobs as job
+    set
+        attempts = case
+            when owned.is_superseded then job.attempts
+            when owned.effect = 'fail' then job.max_attempts
+            when owned.effect = 'retry' then job.attempts
+            when owned.effect = 'reschedule' and owned.attempts is not null then owned.attempts
+            else greatest(0, job.attempts - 1)
+        end,
+        run_at = case
+            when owned.is_superseded then job.run_at
+            when owned.effect = 'requeue' then greatest(job.run_at, now() + owned.delay * interval '1 second')
+            when owned.effect = 'retry'
+                then greatest(job.run_at, now())
+                    + coalesce(owned.delay, exp(least(job.attempts, 10))) * interval '1 second'
+            when owned.effect = 'reschedule' then owned.run_at
+            else job.run_at
+        end,
+        last_error = case
+            when owned.is_superseded then job.last_error
+            else coalesce(owned.error, job.last_error)
+        end,
+        updated_at = now(),
+        locked_by = null,
+        locked_at = null
+    from owned
+    where job.ctid = owned.place
+    returning job.id
+),
+freed as (
+    update :schema._private_job_queues as queue
+    set locked_by = null, locked_at = null
+    from held
+    where queue.ctid = held.place
+),
+unmarked as (
+    delete from :schema._ferryman_started_jobs as mark where mark.job_id = any (array(select done.id from done))
+),
+recorded as (
+    insert into :schema._ferryman_crashes
+        (job_id, task_identifier, worker_id, recovered_by, attempt, started, decision, reason)
+    select
+        owned.id,
+        coalesce(owned.task_identifier, ''),
+        owned.worker_id,
+        cast(:recovered_by as text),
+        owned.attempt,
+        owned.started,
+        case when owned.is_superseded then 'superseded' else owned.decision end,
+        owned.reason
+    from owned
+    order by owned.id
+)
+select
+    owned.id,
+    owned.worker_id,
+    coalesce(owned.task_identifier, ''),
+    owned.attempt,
+    owned.started,
+    case when owned.is_superseded then 'superseded' else owned.decision end,
+    owned.reason,
+    not owned.is_superseded
+    and (owned.effect = 'fail' or (owned.effect = 'retry' and owned.is_last)) as is_over,
+    owned.error
+from owned
+order by owned.id;

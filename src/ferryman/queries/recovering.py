@@ -1,0 +1,158 @@
+"""Calls of recovery: who is dead, what they hold, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ferryman.database.statements import load_statement
+from ferryman.database.steps import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_TAKE_SWEEP_LOCK = load_statement(__package__, "take_sweep_lock")
+_FIND_SILENT_WORKERS = load_statement(__package__, "find_silent_workers")
+_FIND_ORPHAN_HOLDERS = load_statement(__package__, "find_orphan_holders")
+_CONFIRM_DEAD_WORKERS = load_statement(__package__, "confirm_dead_workers")
+_LOCK_INTERRUPTED_JOBS = load_statement(__package__, "lock_interrupted_jobs")
+_READ_CRASH_FACTS = load_statement(__package__, "read_crash_facts")
+_READ_INTERRUPTED_JOBS = load_statement(__package__, "read_interrupted_jobs")
+_RECOVER_JOBS = load_statement(__package__, "recover_jobs")
+_FORGET_DEAD_WORKERS = load_statement(__package__, "forget_dead_workers")
+_LIST_ACTIVE_WORKERS = load_statement(__package__, "list_active_workers")
+_LIST_LOST_WORKERS = load_statement(__package__, "list_lost_workers")
+_LIST_CRASHES = load_statement(__package__, "list_crashes")
+_MARK_STARTED = load_statement(__package__, "mark_started")
+_UPSERT_TASK_POLICIES = load_statement(__package__, "upsert_task_policies")
+_DELETE_OLD_CRASHES = load_statement(__package__, "delete_old_crashes")
+_DELETE_OLD_LOST_WORKERS = load_statement(__package__, "delete_old_lost_workers")
+_DELETE_DEAD_MARKS = load_statement(__package__, "delete_dead_marks")
+
+SWEEP_LOCK_CLASS = 0x46525357
+"""The first half of the advisory lock of a sweep ("FRSW"); the second is a hash of the schema's name."""
+RETENTION_LOCK_CLASS = 0x46525254
+"""The same for retention ("FRRT")."""
+IDLE_SECONDS = 5.0
+"""Between two statements of a sweep. Whoever takes longer is frozen or gone, and must not hold up the others."""
+
+
+def take_sweep_lock(schema_name: str) -> Call:
+    """Whether this transaction may sweep comes back."""
+    return _take_lock(SWEEP_LOCK_CLASS, schema_name)
+
+
+def take_retention_lock(schema_name: str) -> Call:
+    """Whether this transaction may delete what is old comes back."""
+    return _take_lock(RETENTION_LOCK_CLASS, schema_name)
+
+
+def find_silent_workers(
+    *,
+    threshold: float,
+    claimed_threshold: float,
+    multiplier: float,
+    flags: Sequence[str],
+    observed: Sequence[Mapping[str, Any]] | None,
+    named: Sequence[str] | None,
+) -> Call:
+    """Rows of id, reason, newest beat, is it dead, does it prefetch, and its own default policy come back."""
+    parameters = {
+        "threshold": threshold,
+        "claimed_threshold": claimed_threshold,
+        "multiplier": multiplier,
+        "flags": list(flags),
+        "observed": None if observed is None else json.dumps(observed),
+        "named": None if named is None else list(named),
+    }
+    return Call(_FIND_SILENT_WORKERS, parameters)
+
+
+def find_orphan_holders(
+    *, threshold: float, multiplier: float, flags: Sequence[str], named: Sequence[str] | None
+) -> Call:
+    """Rows of id, reason, whether it prefetched, and its default policy come back; the last two are null if unknown."""
+    parameters = {
+        "threshold": threshold,
+        "multiplier": multiplier,
+        "flags": list(flags),
+        "named": None if named is None else list(named),
+    }
+    return Call(_FIND_ORPHAN_HOLDERS, parameters)
+
+
+def confirm_dead_workers(workers: Iterable[tuple[str, int | None, bool]]) -> Call:
+    """Each worker is an id, its newest beat, and whether somebody names it. The ids of the dead come back."""
+    given = [{"id": worker_id, "beat": beat, "is_named": is_named} for worker_id, beat, is_named in workers]
+    return Call(_CONFIRM_DEAD_WORKERS, {"workers": json.dumps(given)})
+
+
+def lock_interrupted_jobs(worker_ids: Sequence[str], *, after: int, batch: int) -> Call:
+    """The ids of jobs that these workers hold come back; their rows stay locked until the transaction ends."""
+    return Call(_LOCK_INTERRUPTED_JOBS, {"worker_ids": list(worker_ids), "after": after, "batch": batch})
+
+
+def read_crash_facts(job_ids: Sequence[int], *, crash_window: float) -> Call:
+    """A row for each job comes back; see `ferryman.recovery.crashes`."""
+    return Call(_READ_CRASH_FACTS, {"job_ids": list(job_ids), "crash_window": crash_window})
+
+
+def read_interrupted_jobs(job_ids: Sequence[int]) -> Call:
+    """The rows of the jobs come back."""
+    return Call(_READ_INTERRUPTED_JOBS, {"job_ids": list(job_ids)})
+
+
+def recover_jobs(recovered_by: str, decisions: Sequence[Mapping[str, Any]]) -> Call:
+    """A row for each job that was taken away comes back; see `ferryman.recovery.results`."""
+    return Call(_RECOVER_JOBS, {"recovered_by": recovered_by, "decisions": json.dumps(decisions)})
+
+
+def forget_dead_workers(workers: Sequence[Mapping[str, Any]]) -> Call:
+    """The ids of the workers whose rows were deleted come back."""
+    return Call(_FORGET_DEAD_WORKERS, {"workers": json.dumps(workers)})
+
+
+def list_active_workers(threshold: float) -> Call:
+    """A row for each registered worker comes back."""
+    return Call(_LIST_ACTIVE_WORKERS, {"threshold": threshold})
+
+
+def list_lost_workers(page_size: int) -> Call:
+    """A row for each lost worker comes back."""
+    return Call(_LIST_LOST_WORKERS, {"page_size": page_size})
+
+
+def list_crashes(job_id: int) -> Call:
+    """A row for each crash of the job comes back."""
+    return Call(_LIST_CRASHES, {"job_id": job_id})
+
+
+def mark_started(worker_id: str, claims: Iterable[tuple[int, int]]) -> Call:
+    """Each claim is a job id and a token. The ids of the jobs that may begin come back; the others were lost."""
+    job_ids, tokens = ("{" + ",".join(map(str, column)) + "}" for column in zip(*claims, strict=True))
+    return Call(_MARK_STARTED, {"worker_id": worker_id, "job_ids": job_ids, "tokens": tokens})
+
+
+def upsert_task_policies(policies: Sequence[Mapping[str, Any]]) -> Call:
+    """The identifiers of the tasks whose stored policy changed come back."""
+    return Call(_UPSERT_TASK_POLICIES, {"policies": json.dumps(policies)})
+
+
+def delete_old_crashes(age: float, batch: int) -> Call:
+    """What was deleted comes back, at most a batch."""
+    return Call(_DELETE_OLD_CRASHES, {"age": age, "batch": batch})
+
+
+def delete_old_lost_workers(age: float, batch: int) -> Call:
+    """What was deleted comes back, at most a batch."""
+    return Call(_DELETE_OLD_LOST_WORKERS, {"age": age, "batch": batch})
+
+
+def delete_dead_marks(batch: int) -> Call:
+    """What was deleted comes back, at most a batch."""
+    return Call(_DELETE_DEAD_MARKS, {"batch": batch})
+
+
+def _take_lock(lock_class: int, schema_name: str) -> Call:
+    parameters = {"lock_class": lock_class, "schema_name": schema_name, "idle_seconds": IDLE_SECONDS}
+    return Call(_TAKE_SWEEP_LOCK, parameters)

@@ -1,0 +1,7 @@
+-- Say over a new connection that a worker still lives, and which session lock it holds now. No row comes back when
+-- somebody has swept it: then its jobs are no longer its own, and it must not come back under this id.
+-- Locks: its row.
+update :schema._private_workers as worker
+set last_heartbeat_at = clock_timestamp(), metadata = cast(cast(:metadata as text) as jsonb)
+where worker.id = cast(:worker_id as text)
+returning worker.id;

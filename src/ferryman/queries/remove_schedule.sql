@@ -1,0 +1,13 @@
+-- Remove a schedule, and forget when it fired: one that gets its name later starts afresh. Its jobs stay.
+-- Locks: the row of the schedule, then the row of the known crontab, in the order in which workers lock them.
+with removed as (
+    delete from :schema._ferryman_schedules as schedule
+    where schedule.identifier = cast(:identifier as text)
+    returning schedule.identifier
+),
+forgotten as (
+    delete from :schema._private_known_crontabs as known
+    using removed
+    where known.identifier = removed.identifier
+)
+select removed.identifier from removed;

@@ -1,0 +1,210 @@
+"""Signs of life of a worker, from a thread of its own: a blocked event loop must not look like death.
+
+Every two seconds one statement beats, if it is time to, and looks at the signs of others; see `pulse.sql`. Whatever
+goes wrong, the thread goes on. While a handler holds the interpreter's lock it cannot beat either; then the session
+lock, which the server keeps for it, still says that the worker lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from ferryman.queries import beating
+from ferryman.recovery.lease import Lease
+from ferryman.recovery.membership import Membership
+from ferryman.recovery.reconnecting import Reconnecting
+from ferryman.recovery.session import BeatSession
+from ferryman.recovery.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ferryman.database.addresses import Address
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.recovery.rhythm import Rhythm
+    from ferryman.recovery.watching import Dead
+
+logger = logging.getLogger("ferryman.recovery")
+
+SECONDS_TO_CLOSE = 5.0
+
+
+class Beats:
+    """Registers a worker, keeps saying that it lives, and tells of others that do not.
+
+    metadata: what the worker says of itself; the session key is added
+    on_registered: called with the id under which the worker may claim from now on, at the start and after it was swept
+    on_swept: called with an id whose jobs were taken away; returns a new one, under which the worker is registered next
+    on_dead: called with workers that are dead, again at each look for as long as they are registered
+
+    The callbacks run on the thread of the beats: they must be quick, and hand over what takes time.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        schema: SchemaName,
+        *,
+        worker_id: str,
+        metadata: Mapping[str, Any],
+        rhythm: Rhythm,
+        on_swept: Callable[[str], str],
+        on_registered: Callable[[str], None] = lambda _: None,
+        on_dead: Callable[[Sequence[Dead]], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address = address
+        self._schema = schema
+        self._rhythm = rhythm
+        self._on_dead = on_dead
+        self._clock = clock
+        self.lease = Lease(threshold=rhythm.silent_after, grace=rhythm.grace, margin=rhythm.margin)
+        self._on_swept = on_swept
+        self._membership = Membership(worker_id, metadata, on_swept=self._end_lease, on_registered=on_registered)
+        self._watch = Watch(schema, rhythm)
+        self._reconnecting = Reconnecting(rhythm.longest_pause, clock)
+        self._session: BeatSession | None = None
+        self._next_beat = 0.0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._deregisters = True
+
+    @property
+    def worker_id(self) -> str:
+        """The id under which the worker is registered, or tries to be."""
+        return self._membership.worker_id
+
+    @property
+    def last_acknowledged(self) -> float:
+        """When the last beat was sent that the database has confirmed, by the monotonic clock."""
+        return self.lease.last_acknowledged
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler stands between, so that nobody can watch sessions."""
+        session = self._session
+        return session is not None and session.key is None
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether this worker is the one that watches the sessions of the others."""
+        return self._watch.is_ours
+
+    @property
+    def has_session(self) -> bool:
+        """Whether sessions are the worker's own; behind a pooler they are not, and nobody has the watch."""
+        return self.lease.has_session
+
+    def start(self) -> None:
+        """Begin. The first sign is given at once, or as soon as the database answers."""
+        self._thread = threading.Thread(target=self._run, name="ferryman beats", daemon=True)
+        self._thread.start()
+
+    def close(self, *, deregister: bool = True, seconds: float = SECONDS_TO_CLOSE) -> None:
+        """End, within this time whatever the database does. A worker that still holds jobs had better not deregister.
+
+        Then others find it dead as soon as its session is gone, and recover them.
+        """
+        self._deregisters = deregister
+        self._stop.set()
+        if self._thread is None:
+            self._part()
+            return
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            logger.warning("the database did not answer in time for worker %s to say goodbye", self.worker_id)
+
+    def once(self) -> float:
+        """Do what is due now; the seconds until there is more to do."""
+        try:
+            if self._session is None:
+                self._session = self._join()
+            self._pulse(self._session)
+        except (psycopg.Error, OSError) as error:
+            self._lose_session()
+            return self._reconnecting.pause_after(error)
+        self._reconnecting.is_over()
+        return self._watch.pause
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            try:
+                pause = self.once()
+            except Exception:
+                # Trouble of our own or in a callback. Silence would be taken for death.
+                logger.exception("signs of life met an error and go on")
+                pause = self._rhythm.tick
+        self._part()
+
+    def _join(self) -> BeatSession:
+        session = BeatSession.open(self._address, self._schema, self.worker_id)
+        try:
+            self._enter(session)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def _enter(self, session: BeatSession) -> None:
+        sent = self._clock()
+        self._membership.join(session)
+        self.lease.begin(has_session=session.key is not None)
+        self._has_beaten(sent)
+        self._membership.tell()
+
+    def _pulse(self, session: BeatSession) -> None:
+        sent = self._clock()
+        # Rather a little early than late: the next chance comes a tick later.
+        is_due = sent + self._rhythm.tick > self._next_beat
+        rows = session.fetch(self._watch.question(self.worker_id, sent, is_due=is_due, session=session))
+        # First, since a watch that we do not know to be ours would never be left to others.
+        dead = self._watch.answered(rows, sent=sent, received=self._clock())
+        if not rows[0][0]:
+            self._membership.was_swept()
+            self._enter(session)
+        elif is_due:
+            self._has_beaten(sent)
+        else:
+            self.lease.proved(sent)
+        if self._watch.may_be_stuck:
+            self._free_watch(session)
+        if dead:
+            self._on_dead(dead)
+
+    def _has_beaten(self, sent: float) -> None:
+        self.lease.beaten(sent)
+        self._next_beat = sent + self._rhythm.beat
+
+    def _end_lease(self, old_id: str) -> str:
+        self.lease.end()
+        return self._on_swept(old_id)
+
+    def _free_watch(self, session: BeatSession) -> None:
+        try:
+            ended = session.fetch(beating.free_watch(beating.watch_key(self._schema)))
+        except psycopg.errors.InsufficientPrivilege:
+            return
+        if ended:
+            logger.warning("a worker that hung was still the one to watch others; its session was ended")
+
+    def _lose_session(self) -> None:
+        self._watch.interrupt()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _part(self) -> None:
+        """Say goodbye, if that can be done at once. Otherwise the lost session says the same a little later."""
+        with contextlib.suppress(psycopg.Error, OSError):
+            if self._deregisters and self._membership.was_tried:
+                session = self._session or BeatSession.open(self._address, self._schema, self.worker_id)
+                self._session = session
+                session.fetch(beating.deregister_worker(self.worker_id))
+        self._lose_session()

@@ -1,0 +1,140 @@
+"""What a sweep is asked, and what it found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ferryman.errors import InvalidJobError
+from ferryman.jobs import check_storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepStaleWorkersOptions:
+    """How one sweep differs from the config.
+
+    sweep_threshold: in place of the config's; not compared with the beat interval, so choose it with care
+    recovery_delay: in place of the config's
+    dry_run: only say which workers are dead, and what would become of their jobs
+    worker_ids: workers that are certainly dead, whoever they are: exactly these are swept, at once and whatever signs
+        of life they give. One that is alive after all would go on running its jobs beside the next owner.
+    """
+
+    sweep_threshold: timedelta | None = None
+    recovery_delay: timedelta | None = None
+    dry_run: bool = False
+    worker_ids: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("sweep_threshold", "more than nothing"), ("recovery_delay", "nothing or more")):
+            _check_span(name, getattr(self, name), least)
+        if self.worker_ids is not None:
+            object.__setattr__(self, "worker_ids", check_worker_ids(self.worker_ids))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """A job that was taken from a dead worker.
+
+    attempt: the count of attempts while that worker held it
+    started: whether it had begun to run; None when that cannot be known
+    decision: "requeue", "retry", "fail", "poisoned" (too many crashes), "given back" (it never ran), "superseded" (its
+        key was used again while it ran), "reschedule" or "backoff" (a hook said so)
+    reason: why the worker was taken for dead: "session lost", "silent", "unregistered" or "by hand"
+    """
+
+    job_id: int
+    task_identifier: str
+    worker_id: str
+    attempt: int
+    started: bool | None
+    decision: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepStaleWorkersResult:
+    """What a sweep found and did.
+
+    worker_ids: the dead workers
+    recovered_count: how many jobs were taken from dead workers; 0 in a dry run
+    recoveries: what became of each job; in a dry run, what would become of it
+    is_already_running: another sweep was under way, so this one did nothing, or not all
+    """
+
+    worker_ids: tuple[str, ...] = ()
+    recovered_count: int = 0
+    recoveries: tuple[Recovery, ...] = ()
+    is_already_running: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveWorker:
+    """A registered worker. Stale is one whose last sign of life is older than the threshold that was asked about."""
+
+    worker_id: str
+    is_stale: bool
+    started_at: datetime
+    last_heartbeat_at: datetime
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostWorker:
+    """A worker that was found dead."""
+
+    worker_id: str
+    started_at: datetime | None
+    last_heartbeat_at: datetime | None
+    noticed_at: datetime
+    reason: str
+    metadata: Mapping[str, Any]
+    recovered_jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crash:
+    """A time that a job was taken from a dead worker; see `Recovery`."""
+
+    noticed_at: datetime
+    worker_id: str
+    recovered_by: str
+    attempt: int
+    started: bool | None
+    decision: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """How much retention deleted."""
+
+    lost_workers: int = 0
+    crashes: int = 0
+    start_marks: int = 0
+
+
+def check_worker_ids(worker_ids: Iterable[str]) -> tuple[str, ...]:
+    """Refuse anything but a list of ids; each is kept once."""
+    if isinstance(worker_ids, str):
+        raise InvalidJobError(f"worker_ids must be a list of ids; got the single string {worker_ids!r}")
+    ids = tuple(dict.fromkeys(worker_ids))
+    for worker_id in ids:
+        if not isinstance(worker_id, str):
+            raise InvalidJobError(f"a worker id must be a string, not {type(worker_id).__name__}")
+        check_storable("a worker id", worker_id)
+    return ids
+
+
+def _check_span(name: str, span: object, least: str) -> None:
+    if span is None:
+        return
+    if not isinstance(span, timedelta):
+        raise InvalidJobError(f"{name} must be a timedelta, not {type(span).__name__}")
+    if span < timedelta() or (span == timedelta() and least.startswith("more")):
+        raise InvalidJobError(f"{name} must be {least}; got {span.total_seconds():g} s")

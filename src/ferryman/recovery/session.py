@@ -1,0 +1,115 @@
+"""The connection of a worker's signs of life: its own, blocking, and never waited for without a limit."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg import OperationalError
+
+from ferryman.database.own import OwnConnection
+from ferryman.database.statements import Style, load_statement
+from ferryman.queries import beating
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from ferryman.database.addresses import Address
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Call, Row
+
+T = TypeVar("T")
+
+STATEMENT_SECONDS = 5.0
+ANSWER_SECONDS = 6.0
+"""Beyond this, the answer is not late but lost: something in between takes our words and passes nothing on."""
+CONNECT_SECONDS = 5
+TRIES_FOR_A_KEY = 10
+_PATIENCE: dict[str, Any] = {
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+_BACKEND_PID = load_statement("ferryman.database", "backend_pid")
+
+
+class BeatSession:
+    """One connection, from its opening to its loss.
+
+    `key` is the number of the session lock that it holds; None behind a pooler, where no session is ours.
+    """
+
+    def __init__(self, connection: ImpatientConnection, schema: SchemaName) -> None:
+        self._connection = connection
+        self._schema = schema
+        self.key: int | None = None
+
+    @classmethod
+    def open(cls, address: Address, schema: SchemaName, worker_id: str) -> BeatSession:
+        """Connect, find out whether the session is our own, and then hold a lock with it."""
+        connection = ImpatientConnection.connect(
+            address.conninfo, autocommit=True, application_name=f"ferryman beats {worker_id}", **_PATIENCE
+        )
+        session = cls(connection, schema)
+        try:
+            session._prepare()
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def fetch(self, call: Call) -> Sequence[Row]:
+        """Run a statement and give its rows back."""
+        text = call.statement.text(self._schema, Style.NUMBERED)
+        return self._connection.fetch(text, call.statement.ordered(call.parameters))
+
+    def close(self) -> None:
+        """End it; its lock goes with it."""
+        with contextlib.suppress(psycopg.Error):
+            self._connection.close()
+
+    def _prepare(self) -> None:
+        [(server_pid,)] = self._connection.fetch(_BACKEND_PID.text(self._schema, Style.NUMBERED))
+        if server_pid != self._connection.info.backend_pid:
+            # A pooler: settings and locks would stay behind with a server process that serves others next.
+            self._connection.prepare_threshold = None
+            return
+        self.fetch(beating.settle_session(STATEMENT_SECONDS))
+        self.key = self._hold_key()
+
+    def _hold_key(self) -> int:
+        # A new key each time: the server may not have noticed yet that the session with the old one is gone.
+        for _ in range(TRIES_FOR_A_KEY):
+            key = 1 + secrets.randbelow(beating.LARGEST_KEY)
+            [(is_ours,)] = self.fetch(beating.hold_session_key(key))
+            if is_ours:
+                return key
+        raise OperationalError(f"{TRIES_FOR_A_KEY} session locks in a row were held by others")
+
+
+class ImpatientConnection(OwnConnection):
+    """Gives up on a statement that is not answered. The server's own limit cannot help when nothing reaches us."""
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        """Like its parent's, but not for ever."""
+        return super().wait(_limited(gen, time.monotonic() + ANSWER_SECONDS), *args, **options)
+
+
+def _limited(conversation: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:
+    """The same conversation with the server, which fails when it goes on for too long."""
+    try:
+        wish = next(conversation)
+        while True:
+            readiness = yield wish
+            if not readiness and time.monotonic() > deadline:
+                raise OperationalError(f"the database has not answered for {ANSWER_SECONDS:g} s")
+            wish = conversation.send(readiness)
+    except StopIteration as end:
+        result: T = end.value
+        return result

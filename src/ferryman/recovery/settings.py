@@ -1,0 +1,146 @@
+"""The settings of recovery: one frozen object, checked whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ferryman.errors import ConfigurationError, InvalidJobError
+from ferryman.jobs import MAX_FLAG_LENGTH, check_text
+from ferryman.retries import ON_CRASH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ferryman.retries import OnCrash
+
+INFRASTRUCTURE_RESILIENT_FLAG = "infrastructure_resilient"
+"""The flag of jobs whose worker is given more time before it is taken for dead."""
+
+BEATS_BEFORE_SILENCE = 2
+"""A worker that missed a single beat is not silent yet."""
+
+_SECOND, _HOUR, _DAY = timedelta(seconds=1), timedelta(hours=1), timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverySettings:
+    """The values of a `WorkerRecoveryConfig`. All problems are told together.
+
+    enabled: whether workers give signs of life and sweep
+    heartbeat_interval: how often a worker says that it lives; 1 second to 2 minutes
+    sweep_interval: how often a worker looks for dead ones; 1 second to 10 minutes
+    sweep_threshold: a worker that was silent for longer is dead; 1 second to 2 hours, at least two beats
+    recovery_delay: how long a recovered job waits before it may run again
+    resilient_sweep_threshold_multiplier: how many times longer a worker with a resilient job may be silent
+    resilient_job_flags: a job with any of these flags is resilient
+    lost_session_grace: how soon a worker is dead whose session ended without a word; 0.1 seconds to 1 hour
+    claimed_threshold: after this silence, jobs that were claimed but never started go back; 1 second to 1 hour, at
+        least two beats
+    on_crash: what becomes of a job that was running, if its task does not say: "requeue" gives the attempt back and
+        waits for the delay, "retry" uses the attempt up, "fail" lets the job fail for good
+    max_crashes: with so many crashes within `crash_window` a job fails for good
+    crash_window: how long a crash counts
+    worker_retention: how long lost workers are remembered; None: for ever
+    crash_retention: how long crashes are remembered; None: for ever
+    """
+
+    enabled: bool = False
+    heartbeat_interval: timedelta = timedelta(seconds=30)
+    sweep_interval: timedelta = timedelta(seconds=60)
+    sweep_threshold: timedelta = timedelta(minutes=5)
+    recovery_delay: timedelta = timedelta(seconds=30)
+    resilient_sweep_threshold_multiplier: float = 3
+    resilient_job_flags: Sequence[str] = (INFRASTRUCTURE_RESILIENT_FLAG,)
+    lost_session_grace: timedelta = timedelta(seconds=10)
+    claimed_threshold: timedelta = timedelta(seconds=120)
+    on_crash: OnCrash = "requeue"
+    max_crashes: int = 3
+    crash_window: timedelta = timedelta(hours=72)
+    worker_retention: timedelta | None = timedelta(days=7)
+    crash_retention: timedelta | None = timedelta(days=30)
+
+    def __post_init__(self) -> None:
+        problems = [*self._problems()]
+        if problems:
+            raise ConfigurationError("; ".join(f"worker_recovery.{problem}" for problem in problems))
+        object.__setattr__(self, "resilient_job_flags", tuple(dict.fromkeys(self.resilient_job_flags)))
+
+    def _problems(self) -> Iterator[str]:
+        if not isinstance(self.enabled, bool):
+            yield f"enabled must be True or False; got {self.enabled!r}"
+        for name, (least, most) in _SPANS.items():
+            yield from _span_problems(name, getattr(self, name), least, most)
+        for name in ("sweep_threshold", "claimed_threshold"):
+            yield from self._beat_problems(name)
+        for name, (lowest, highest, kinds) in _NUMBERS.items():
+            yield from _number_problems(name, getattr(self, name), lowest, highest, kinds)
+        if self.on_crash not in ON_CRASH:
+            yield f"on_crash must be one of {', '.join(map(repr, ON_CRASH))}; got {self.on_crash!r}"
+        yield from _flag_problems(self.resilient_job_flags)
+
+    def _beat_problems(self, name: str) -> Iterator[str]:
+        threshold, interval = getattr(self, name), self.heartbeat_interval
+        if not isinstance(threshold, timedelta) or not isinstance(interval, timedelta):
+            return
+        least = interval * BEATS_BEFORE_SILENCE
+        if threshold < least:
+            yield (
+                f"{name} ({_shown(threshold)}) must be at least {BEATS_BEFORE_SILENCE}x heartbeat_interval "
+                f"({_shown(interval)}), minimum: {_shown(least)}"
+            )
+
+
+_SPANS: dict[str, tuple[timedelta, timedelta]] = {
+    "heartbeat_interval": (_SECOND, 120 * _SECOND),
+    "sweep_interval": (_SECOND, 600 * _SECOND),
+    "sweep_threshold": (_SECOND, 2 * _HOUR),
+    "recovery_delay": (timedelta(), 24 * _HOUR),
+    "lost_session_grace": (_SECOND / 10, _HOUR),
+    "claimed_threshold": (_SECOND, _HOUR),
+    "crash_window": (_SECOND, 365 * _DAY),
+    "worker_retention": (_HOUR, 365 * _DAY),
+    "crash_retention": (_HOUR, 1825 * _DAY),
+}
+"""The shortest and the longest time that is allowed."""
+_MAY_BE_NONE = {"worker_retention", "crash_retention"}
+_NUMBERS: dict[str, tuple[float, float, tuple[type, ...]]] = {
+    "resilient_sweep_threshold_multiplier": (1, 1000, (int, float)),
+    "max_crashes": (1, 1000, (int,)),
+}
+
+
+def _span_problems(name: str, value: Any, least: timedelta, most: timedelta) -> Iterator[str]:
+    if value is None and name in _MAY_BE_NONE:
+        return
+    if not isinstance(value, timedelta):
+        yield f"{name} must be a timedelta, not {type(value).__name__}"
+    elif value < least:
+        yield f"{name} ({_shown(value)}) must be >= {_shown(least)}"
+    elif value > most:
+        yield f"{name} ({_shown(value)}) must be <= {_shown(most)}"
+
+
+def _number_problems(name: str, value: Any, least: float, most: float, kinds: tuple[Any, ...]) -> Iterator[str]:
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        yield f"{name} must be a {'whole ' if float not in kinds else ''}number, not {type(value).__name__}"
+    elif float(value) < least:
+        yield f"{name} ({value:g}) must be >= {least:g}"
+    elif float(value) > most:
+        yield f"{name} ({value:g}) must be <= {most:g}"
+
+
+def _flag_problems(flags: Any) -> Iterator[str]:
+    if isinstance(flags, str) or not isinstance(flags, (list, tuple, set, frozenset)):
+        yield f"resilient_job_flags must be a list of strings; got {flags!r}"
+        return
+    for flag in flags:
+        try:
+            check_text("each of resilient_job_flags", flag, MAX_FLAG_LENGTH)
+        except InvalidJobError as error:
+            yield str(error)
+
+
+def _shown(span: timedelta) -> str:
+    return f"{span.total_seconds():g} s"

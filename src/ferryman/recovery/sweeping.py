@@ -1,0 +1,340 @@
+"""One pass that finds dead workers and takes their jobs away.
+
+Each batch is a transaction of its own: it takes the lock of sweeps, checks that the workers are still dead, locks the
+rows of the jobs, reads what is known about them, and carries out what was decided. Hooks are asked between two such
+transactions, without any lock; the second one starts from what is true by then. So a slow hook delays nobody else, and
+a sweep that ends half-way has done some batches whole and left the others for the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ferryman.database.steps import Commit, Decide, Rollback, Transaction, Wait
+from ferryman.hooks import FailureReason, JobRecovery
+from ferryman.queries import managing, recovering
+from ferryman.queries.rows import job_from_row
+from ferryman.recovery.crashes import CrashFacts, CrashRules, DeadWorker, decide
+from ferryman.recovery.results import Recovery, SweepStaleWorkersOptions, SweepStaleWorkersResult
+from ferryman.recovery.telling import jobs_to_tell_of, tell_of_jobs, tell_of_sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ferryman.database.steps import Row, Steps
+    from ferryman.hooks import HookRegistry, JobRecoveryResult
+    from ferryman.recovery.crashes import Decision
+    from ferryman.recovery.settings import RecoverySettings
+    from ferryman.recovery.watching import Dead
+
+    Answers = Mapping[tuple[int, int], JobRecoveryResult]
+    """What hooks said, by job id and token."""
+
+BATCH = 500
+"""Jobs in a transaction."""
+HOOK_BATCH = 50
+"""Jobs that hooks are asked about before anything is done, so that slow ones do not hold up all."""
+HOOK_SECONDS = 10.0
+"""How long hooks may think about one job."""
+PATIENCE_SECONDS = 30.0
+"""After so long no more jobs of a batch are asked about: what was decided is carried out, the rest waits."""
+LOCK_ATTEMPTS = 20
+SECONDS_BETWEEN_ATTEMPTS = 0.1
+
+logger = logging.getLogger("ferryman.recovery")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """How to sweep, and for whom.
+
+    schema_name: the schema to sweep
+    settings: thresholds and policies
+    recovered_by: the id of the worker that sweeps, or a name for whoever else does
+    hooks: asked and told about the jobs
+    options: what is different this time
+    observed: what a worker has seen itself of the others; None: the age of their beats decides
+    finds_orphans: whether to look for locks of workers that are not registered, which reads all jobs
+    batch: jobs in a transaction
+    hook_seconds: how long hooks may think about one job
+    patience_seconds: after so long hooks are asked about no more jobs of a batch; the next sweep asks about the rest
+    """
+
+    schema_name: str
+    settings: RecoverySettings
+    recovered_by: str
+    hooks: HookRegistry
+    options: SweepStaleWorkersOptions = field(default_factory=SweepStaleWorkersOptions)
+    observed: Sequence[Dead] | None = None
+    finds_orphans: bool = True
+    batch: int = BATCH
+    hook_seconds: float = HOOK_SECONDS
+    patience_seconds: float = PATIENCE_SECONDS
+
+    @property
+    def asks(self) -> bool:
+        """Whether hooks decide about each job."""
+        return self.hooks.wants(JobRecovery)
+
+    @property
+    def batch_size(self) -> int:
+        """How many jobs are recovered at a time."""
+        return min(self.batch, HOOK_BATCH) if self.asks and not self.options.dry_run else self.batch
+
+    @property
+    def threshold(self) -> float:
+        """Seconds of silence after which a worker is dead."""
+        return (self.options.sweep_threshold or self.settings.sweep_threshold).total_seconds()
+
+    @property
+    def rules(self) -> CrashRules:
+        """What a crash means this time."""
+        given, settings = self.options.recovery_delay, self.settings
+        return CrashRules(
+            recovery_delay=(settings.recovery_delay if given is None else given).total_seconds(),
+            on_crash=settings.on_crash,
+            max_crashes=settings.max_crashes,
+            crash_window=settings.crash_window.total_seconds(),
+        )
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What a sweep has done so far."""
+
+    recoveries: list[Recovery] = field(default_factory=list)
+    dead_worker_ids: tuple[str, ...] = ()
+    after: int = 0
+    """The newest job that was looked at."""
+    was_overtaken: bool = False
+    """Whether somebody else took the lock between two batches."""
+
+    def result(self) -> SweepStaleWorkersResult:
+        return SweepStaleWorkersResult(
+            worker_ids=self.dead_worker_ids,
+            recovered_count=len(self.recoveries),
+            recoveries=tuple(self.recoveries),
+            is_already_running=self.was_overtaken,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Jobs of workers that are still dead. Their rows are locked."""
+
+    workers: Mapping[str, DeadWorker]
+    facts: Sequence[CrashFacts]
+    is_last: bool
+
+    def decisions(self, rules: CrashRules, answers: Answers | None) -> Iterator[tuple[CrashFacts, Decision]]:
+        """What to do with which job. A job that hooks should have been asked about, but were not, is left for later."""
+        for facts in self.facts:
+            claim = (facts.job_id, facts.token)
+            if answers is not None and claim not in answers and not facts.is_superseded:
+                continue
+            answer = None if answers is None else answers.get(claim)
+            decision = decide(facts, self.workers[facts.worker_id], rules, answer)
+            if decision is not None:
+                yield facts, decision
+
+
+def sweep_once(sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
+    """Sweep. While somebody else sweeps this schema, do nothing and say so."""
+    if not (yield from _begin(sweep)):
+        return SweepStaleWorkersResult(is_already_running=True)
+    workers = yield from _find_workers(sweep)
+    if sweep.options.dry_run:
+        found = yield from _foreseen(sweep, workers)
+        return found
+    progress = _Progress()
+    is_open = True  # whether the transaction of the search can go on with the first batch
+    while workers:
+        if not is_open and not (yield from _begin_again(sweep)):
+            progress.was_overtaken = True
+            break
+        is_open = False
+        is_last = yield from _recover_batch(sweep, workers, progress)
+        if is_last:
+            break
+    yield Commit()
+    result = progress.result()
+    yield from tell_of_sweep(sweep.hooks, sweep.recovered_by, result)
+    return result
+
+
+def _begin(sweep: Sweep) -> Steps[bool]:
+    yield Transaction()
+    [(is_alone,)] = yield recovering.take_sweep_lock(sweep.schema_name)
+    if not is_alone:
+        yield Rollback()
+    return bool(is_alone)
+
+
+def _begin_again(sweep: Sweep) -> Steps[bool]:
+    """Go on with a sweep. Somebody may have come in between, but not for long if there is nothing to be found."""
+    for _ in range(LOCK_ATTEMPTS):
+        is_alone = yield from _begin(sweep)
+        if is_alone:
+            return True
+        yield Wait(SECONDS_BETWEEN_ATTEMPTS)
+    return False
+
+
+def _find_workers(sweep: Sweep) -> Steps[Sequence[DeadWorker]]:
+    named, settings = sweep.options.worker_ids, sweep.settings
+    silent = yield recovering.find_silent_workers(
+        threshold=sweep.threshold,
+        claimed_threshold=settings.claimed_threshold.total_seconds(),
+        multiplier=settings.resilient_sweep_threshold_multiplier,
+        flags=settings.resilient_job_flags,
+        observed=None if sweep.observed is None else [_observation(dead) for dead in sweep.observed],
+        named=named,
+    )
+    orphans: Sequence[Row] = ()
+    if sweep.finds_orphans or named is not None:
+        orphans = yield recovering.find_orphan_holders(
+            threshold=sweep.threshold,
+            multiplier=settings.resilient_sweep_threshold_multiplier,
+            flags=settings.resilient_job_flags,
+            named=named,
+        )
+    found = [
+        *(DeadWorker(*row) for row in silent),
+        *(DeadWorker(worker, reason, None, True, prefetches, policy) for worker, reason, prefetches, policy in orphans),
+    ]
+    # Whoever sweeps is alive, whatever has become of its own beats.
+    return [worker for worker in found if worker.id != sweep.recovered_by]
+
+
+def _observation(dead: Dead) -> Mapping[str, Any]:
+    return {
+        "worker_id": dead.worker_id,
+        "last_heartbeat_at": dead.last_heartbeat_at.isoformat(),
+        "silence": dead.silent_for,
+        "is_session_lost": dead.reason == "session lost",
+    }
+
+
+def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: _Progress) -> Steps[bool]:
+    """Recover the next jobs in the transaction that is open; says whether they were the last."""
+    batch = yield from _lock_batch(sweep, workers, progress.after)
+    answers: Answers | None = None
+    if sweep.asks and batch.facts:
+        answers = yield from _ask(sweep, batch)
+        if not (yield from _begin_again(sweep)):
+            progress.was_overtaken = True
+            return True
+        batch = yield from _lock_batch(sweep, workers, progress.after)
+
+    decided = {facts.job_id: (facts, decision) for facts, decision in batch.decisions(sweep.rules, answers)}
+    jobs = yield from jobs_to_tell_of(sweep.hooks, [*decided])
+    rows: Sequence[Row] = ()
+    if decided:
+        documents = [
+            decision.document(facts, batch.workers[facts.worker_id].reason) for facts, decision in decided.values()
+        ]
+        rows = yield recovering.recover_jobs(sweep.recovered_by, documents)
+        yield managing.wake_workers(len(rows), using=None)
+    recoveries = [_recovery(row) for row in rows]
+    progress.recoveries += recoveries
+    if batch.is_last:
+        yield from _forget(batch, progress)
+    else:
+        progress.after = batch.facts[-1].job_id
+    yield Commit()
+    yield from tell_of_jobs(sweep.hooks, rows, jobs)
+    return batch.is_last
+
+
+def _lock_batch(sweep: Sweep, workers: Sequence[DeadWorker], after: int) -> Steps[_Batch]:
+    confirmed = yield recovering.confirm_dead_workers(
+        (worker.id, worker.beat, worker.reason == "by hand") for worker in workers
+    )
+    dead = {worker_id for (worker_id,) in confirmed}
+    still_dead = {worker.id: worker for worker in workers if worker.id in dead}
+    if not still_dead:
+        return _Batch({}, (), is_last=True)
+    locked = yield recovering.lock_interrupted_jobs([*still_dead], after=after, batch=sweep.batch_size)
+    if not locked:
+        return _Batch(still_dead, (), is_last=True)
+    rows = yield recovering.read_crash_facts([job_id for (job_id,) in locked], crash_window=sweep.rules.crash_window)
+    return _Batch(still_dead, [CrashFacts.of(row) for row in rows], is_last=len(locked) < sweep.batch_size)
+
+
+def _ask(sweep: Sweep, batch: _Batch) -> Steps[Answers]:
+    """Ask hooks about each job that would be recovered, with nothing locked, for as long as our patience lasts."""
+    asked = {facts.job_id: facts for facts, _ in batch.decisions(sweep.rules, None) if not facts.is_superseded}
+    rows = yield recovering.read_interrupted_jobs([*asked])
+    yield Commit()
+    answers: dict[tuple[int, int], JobRecoveryResult] = {}
+    end = time.monotonic() + sweep.patience_seconds
+    for row in rows:
+        if time.monotonic() > end:
+            logger.warning("JobRecovery hooks are slow; %d jobs wait for the next sweep", len(rows) - len(answers))
+            break
+        job = job_from_row(row)
+        facts = asked[job.id]
+        event = JobRecovery(
+            job=job,
+            worker_id=sweep.recovered_by,
+            previous_worker_id=facts.worker_id,
+            reason=FailureReason.WORKER_CRASHED,
+        )
+        [(answer,)] = yield Decide(sweep.hooks, event, sweep.hook_seconds)
+        answers[facts.job_id, facts.token] = answer
+    return answers
+
+
+def _forget(batch: _Batch, progress: _Progress) -> Steps[None]:
+    """Let go of workers that hold nothing any more. Those that were only slow keep everything else."""
+    dead = [worker for worker in batch.workers.values() if worker.is_dead]
+    progress.dead_worker_ids = tuple(worker.id for worker in dead)
+    if not dead:
+        return
+    counts = Counter(recovery.worker_id for recovery in progress.recoveries)
+    yield recovering.forget_dead_workers(
+        [{"id": worker.id, "reason": worker.reason, "recovered_jobs": counts[worker.id]} for worker in dead]
+    )
+
+
+def _foreseen(sweep: Sweep, workers: Sequence[DeadWorker]) -> Steps[SweepStaleWorkersResult]:
+    """What a sweep would do if hooks had nothing to say."""
+    recoveries: list[Recovery] = []
+    after, is_last = 0, not workers
+    while not is_last:
+        batch = yield from _lock_batch(sweep, workers, after)
+        for facts, decision in batch.decisions(sweep.rules, None):
+            recoveries.append(_foreseen_recovery(facts, decision, batch.workers[facts.worker_id]))
+        is_last, after = batch.is_last, batch.facts[-1].job_id if batch.facts else 0
+    yield Rollback()
+    worker_ids = tuple(worker.id for worker in workers if worker.is_dead)
+    return SweepStaleWorkersResult(worker_ids=worker_ids, recoveries=tuple(recoveries))
+
+
+def _foreseen_recovery(facts: CrashFacts, decision: Decision, worker: DeadWorker) -> Recovery:
+    return Recovery(
+        job_id=facts.job_id,
+        task_identifier=facts.task_identifier,
+        worker_id=worker.id,
+        attempt=facts.attempts,
+        started=decision.started,
+        decision="superseded" if facts.is_superseded else decision.word,
+        reason=worker.reason,
+    )
+
+
+def _recovery(row: Row) -> Recovery:
+    job_id, worker_id, task_identifier, attempt, started, decision, reason, *_ = row
+    return Recovery(
+        job_id=job_id,
+        task_identifier=task_identifier,
+        worker_id=worker_id,
+        attempt=attempt,
+        started=started,
+        decision=decision,
+        reason=reason,
+    )

@@ -1,0 +1,58 @@
+"""Telling hooks and the log what became of the jobs of dead workers, once the database holds it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ferryman.database.steps import Emit
+from ferryman.hooks import FailureReason, JobInterrupted, JobPermanentlyFail, WorkerRecovered
+from ferryman.queries import recovering
+from ferryman.queries.rows import job_from_row
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ferryman.database.steps import Row, Steps
+    from ferryman.hooks import HookRegistry
+    from ferryman.jobs import Job
+    from ferryman.recovery.results import SweepStaleWorkersResult
+
+logger = logging.getLogger("ferryman.recovery")
+
+
+def jobs_to_tell_of(hooks: HookRegistry, job_ids: Sequence[int]) -> Steps[Mapping[int, Job]]:
+    """The jobs as the dead workers hold them, if anybody wants to hear of them."""
+    if not job_ids or not (hooks.wants(JobInterrupted) or hooks.wants(JobPermanentlyFail)):
+        return {}
+    rows = yield recovering.read_interrupted_jobs(job_ids)
+    return {job.id: job for job in map(job_from_row, rows)}
+
+
+def tell_of_jobs(hooks: HookRegistry, rows: Sequence[Row], jobs: Mapping[int, Job]) -> Steps[None]:
+    """Tell of each job that was taken away; rows come from `recover_jobs.sql`."""
+    if not jobs:
+        return
+    for row in rows:
+        job, worker_id, *_, is_over, error = jobs[row[0]], *row[1:]
+        yield Emit(hooks, JobInterrupted(job=job, worker_id=worker_id, reason=FailureReason.WORKER_CRASHED))
+        if is_over:
+            yield Emit(hooks, JobPermanentlyFail(job=job, worker_id=worker_id, error=error or ""))
+
+
+def tell_of_sweep(hooks: HookRegistry, recovered_by: str, result: SweepStaleWorkersResult) -> Steps[None]:
+    """Tell of a sweep that found somebody."""
+    if not result.recoveries and not result.worker_ids:
+        return
+    words = Counter(recovery.decision for recovery in result.recoveries)
+    listed = ", ".join(f"{count} {word}" for word, count in words.items()) or "they held none"
+    names = ", ".join(result.worker_ids) or "none"
+    logger.warning("recovered %d jobs (%s); dead workers: %s", result.recovered_count, listed, names)
+    if hooks.wants(WorkerRecovered):
+        event = WorkerRecovered(
+            worker_id=recovered_by,
+            dead_worker_ids=result.worker_ids,
+            jobs_recovered=result.recovered_count,
+        )
+        yield Emit(hooks, event)

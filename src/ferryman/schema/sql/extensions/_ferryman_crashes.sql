@@ -1,0 +1,23 @@
+-- What became of the jobs that dead workers held: one row for each time that a job was recovered.
+--
+-- attempt    the count of attempts while the dead worker held the job
+-- started    whether the job had begun to run; null when that cannot be known
+-- decision   requeue, retry, fail, poisoned, given back, superseded, reschedule or backoff
+-- reason     why the worker was taken for dead: session lost, silent, unregistered or by hand
+--
+-- The indexes serve the crash count of a job and the removal of old rows.
+create table :schema._ferryman_crashes (
+    id bigint generated always as identity primary key,
+    job_id bigint not null,
+    task_identifier text not null,
+    worker_id text not null,
+    recovered_by text not null,
+    noticed_at timestamptz not null default now(),
+    attempt integer not null,
+    started boolean,
+    decision text not null,
+    reason text not null
+);
+
+create index _ferryman_crashes_job_id_noticed_at_idx on :schema._ferryman_crashes (job_id, noticed_at);
+create index _ferryman_crashes_noticed_at_idx on :schema._ferryman_crashes (noticed_at);

@@ -1,0 +1,99 @@
+"""The usual way to jobs: whenever there is a free slot, claim as many jobs as can start at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferryman.worker.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferryman.worker.alarm import Alarm
+    from ferryman.worker.claimer import Claimer
+    from ferryman.worker.claims import Claimed
+    from ferryman.worker.running import Running
+    from ferryman.worker.settler import Settler
+    from ferryman.worker.stopping import Stopping
+
+SECONDS_HELD_BACK = 0.1
+"""How often to look whether claiming may go on."""
+SECONDS_TO_FLUSH = 30.0
+
+
+class ClaimLoop:
+    """Claims and starts jobs, until the worker ends or nothing is left to do."""
+
+    def __init__(
+        self,
+        claimer: Claimer,
+        running: Running,
+        settler: Settler,
+        stop: Stopping,
+        alarm: Alarm,
+        *,
+        concurrency: int,
+        poll_seconds: float,
+        is_held_back: Callable[[], bool],
+    ) -> None:
+        self._claimer = claimer
+        self._running = running
+        self._settler = settler
+        self._stop = stop
+        self._alarm = alarm
+        self._concurrency = concurrency
+        self._poll_seconds = poll_seconds
+        self._is_held_back = is_held_back
+        self._trouble = Trouble("claiming jobs")
+
+    def wake(self) -> None:
+        """There may be new jobs."""
+        self._alarm.ring()
+
+    async def run(self) -> None:
+        """Claim until the worker is told to stop."""
+        while not self._stop.begun.is_set():
+            claimed = await self._claim()
+            if claimed is not None and not self._has_more(claimed):
+                await self._alarm.wait(self._pause_after(claimed))
+
+    async def run_once(self) -> None:
+        """Claim until nothing is due, nothing runs, and everything is settled."""
+        while not self._stop.begun.is_set():
+            was_idle = not self._running and self._settler.unsettled == 0
+            claimed = await self._claim()
+            if claimed is None or self._has_more(claimed):
+                continue
+            if was_idle:
+                return
+            if self._running:
+                await self._alarm.wait(self._pause_after(claimed))
+            else:
+                await self._stop.wait_for(self._settler.flush(), SECONDS_TO_FLUSH, or_hurry=True)
+
+    async def _claim(self) -> Claimed | None:
+        """Claim for all free slots, if there are any and all is well; otherwise wait a little."""
+        free = self._concurrency - len(self._running)
+        if free <= 0:
+            await self._alarm.wait(self._poll_seconds)
+            return None
+        if self._is_held_back():
+            await self._alarm.wait(SECONDS_HELD_BACK)
+            return None
+        self._alarm.hush()
+        try:
+            claimed = await self._claimer.claim(free)
+        except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
+            await self._alarm.wait(self._trouble.pause_after(error))
+            return None
+        self._trouble.is_over()
+        for claim in claimed.claims:
+            self._running.start(claim)
+        return claimed
+
+    def _has_more(self, claimed: Claimed) -> bool:
+        return bool(claimed.claims) or self._claimer.is_looking_further
+
+    def _pause_after(self, claimed: Claimed) -> float:
+        due_in = claimed.next_due_in
+        return self._poll_seconds if due_in is None else min(self._poll_seconds, max(0.0, due_in))

@@ -1,0 +1,24 @@
+"""The name under which a worker claims."""
+
+from __future__ import annotations
+
+import secrets
+
+
+class Identity:
+    """Shared by all parts of a worker, since it may change: one whose jobs were taken away goes on as another.
+
+    The id says whether the worker registers itself. If it does not, nobody can know whether it lives, and nobody may
+    take its jobs.
+    """
+
+    __slots__ = ("_prefix", "id")
+
+    def __init__(self, *, registers: bool = True) -> None:
+        self._prefix = "ferryman-" if registers else "ferryman_unregistered-"
+        self.renew()
+
+    def renew(self) -> str:
+        """Take a new id; what was claimed under the old one can no longer be settled."""
+        self.id = self._prefix + secrets.token_hex(9)
+        return self.id

@@ -1,0 +1,60 @@
+"""What becomes of jobs that a worker interrupts in order to end. Hooks are asked, as for jobs of dead workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ferryman.hooks import FailureReason, JobRecovery, JobRecoveryResult
+from ferryman.worker.outcomes import Interrupted
+
+if TYPE_CHECKING:
+    from ferryman.hooks import HookRegistry
+    from ferryman.tasks import Task
+    from ferryman.worker.claims import Claim
+
+logger = logging.getLogger("ferryman.worker")
+
+INTERRUPTED = "Job recovered after worker interruption"
+"""The error that the Rust worker leaves on a job that it had to interrupt."""
+HOOK_SECONDS = 3.0
+"""How long hooks may think: the worker is about to end."""
+
+
+class Interruptions:
+    """Decides about them.
+
+    delay: seconds until such a job may run again, unless a hook says otherwise
+    """
+
+    def __init__(self, hooks: HookRegistry, delay: float) -> None:
+        self._hooks = hooks
+        self.usual = Interrupted(INTERRUPTED, delay)
+
+    async def decide(self, task: Task[..., Any], claim: Claim) -> Interrupted | None:
+        """What is written about the job; None leaves it locked, for whoever wanted that."""
+        if not self._hooks.wants(JobRecovery):
+            return self.usual
+        event = JobRecovery(
+            job=claim.job(task.identifier),
+            worker_id=claim.worker_id,
+            previous_worker_id=claim.worker_id,
+            reason=FailureReason.SHUTDOWN_ABORTED,
+        )
+        try:
+            async with asyncio.timeout(HOOK_SECONDS):
+                answer = await self._hooks.intercept(event)
+        except TimeoutError:
+            logger.warning("a JobRecovery hook did not answer in time; job %d goes back as usual", claim.job_id)
+            return self.usual
+        match answer:
+            case JobRecoveryResult.Reschedule(run_at=run_at, attempts=attempts):
+                return replace(self.usual, run_at=run_at, attempts=attempts)
+            case JobRecoveryResult.FailWithBackoff():
+                return Interrupted("ShutdownAborted", None, uses_attempt=True)
+            case JobRecoveryResult.Skip():
+                return None
+            case _:
+                return self.usual

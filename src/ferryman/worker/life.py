@@ -1,0 +1,335 @@
+"""One run of a worker, from its first statement to its last: which parts there are, and in which order they live."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from ferryman.cron.scheduler import CronScheduler
+from ferryman.cron.scheduling import crontabs_from
+from ferryman.errors import DatabaseError
+from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerStart
+from ferryman.worker.attempts import Attempts
+from ferryman.worker.children import ChildPool
+from ferryman.worker.claim_loop import SECONDS_TO_FLUSH, ClaimLoop
+from ferryman.worker.claimer import Claimer
+from ferryman.worker.connection import WorkerConnection
+from ferryman.worker.handling import Handlers
+from ferryman.worker.interruptions import Interruptions
+from ferryman.worker.listener import Listener
+from ferryman.worker.local_queue import LocalQueue
+from ferryman.worker.long_jobs import LongJobs
+from ferryman.worker.loop_watch import LoopWatch
+from ferryman.worker.outcomes import Completed
+from ferryman.worker.progress import Progress
+from ferryman.worker.recovering import Recovering
+from ferryman.worker.reports import Reports
+from ferryman.worker.running import Running
+from ferryman.worker.schema_watch import SchemaWatch
+from ferryman.worker.settler import Settler
+from ferryman.worker.start_marks import StartMarks
+from ferryman.worker.threads import Threads
+from ferryman.worker.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+    from datetime import timedelta
+
+    from ferryman.app import App
+    from ferryman.client import Client
+    from ferryman.errors import SchemaError
+    from ferryman.tasks import Task
+    from ferryman.worker.alarm import Alarm
+    from ferryman.worker.claims import Claim
+    from ferryman.worker.identity import Identity
+    from ferryman.worker.options import WorkerOptions
+    from ferryman.worker.settler import Settlement
+    from ferryman.worker.stopping import Stopping
+
+logger = logging.getLogger("ferryman.worker")
+
+MOST_UNSETTLED_PER_SLOT = 100
+"""Beyond this many outcomes that wait to be written, no more jobs are claimed."""
+SECONDS_AFTER_HURRY = 5.0
+"""How long the last writes may take when the worker shall end at once."""
+
+
+class Life:
+    """The parts of a running worker, and what they tell each other."""
+
+    def __init__(
+        self, app: App, options: WorkerOptions, client: Client, *, identity: Identity, stop: Stopping, alarm: Alarm
+    ) -> None:
+        self._app = app
+        self._options = options
+        self._client = client
+        self._identity = identity
+        self._stop = stop
+        self._alarm = alarm
+        self._problem: SchemaError | None = None
+        self._threads = Threads()
+        self._children = ChildPool(options.concurrency)
+        self._connection = WorkerConnection(client.pool, client.schema)
+        self._progress = Progress(self._connection)
+        self._recovering = self._make_recovering()
+        self._claimer = Claimer(
+            self._connection,
+            identity,
+            sorted(app.tasks),
+            forbidden_flags=options.forbidden_flags,
+            use_local_time=options.use_local_time,
+            known=lambda: [*self._running.claims, *self._settler.unsettled_claims],
+        )
+        self._settler = Settler(
+            self._connection,
+            report=self._report,
+            complete_delay=_seconds(options.complete_job_batch_delay),
+            fail_delay=_seconds(options.fail_job_batch_delay),
+        )
+        self._running = self._make_running()
+        self._long_jobs = LongJobs(self._connection, self._running, self._progress)
+        self._local_queue: LocalQueue | None = None
+
+    async def run(self, *, once: bool) -> None:
+        """Live. What cannot be gone on with is raised at the end, after everything that ran is settled."""
+        hooks, options, client = self._options.hooks, self._options, self._client
+        await hooks.emit(WorkerInit(client=client, schema=client.schema.name, concurrency=options.concurrency))
+        async with self._duties(listens=options.use_notification_delivery and not once):
+            await self._persist("registering tasks", self._claimer.register)
+            if self._recovering is not None:
+                await self._persist("registering the worker", self._recovering.start)
+            await hooks.emit(WorkerStart(client=client, worker_id=self._identity.id, extensions=options.extensions))
+            logger.info("worker %s runs %d tasks", self._identity.id, len(self._app.tasks))
+            reason = ShutdownReason.ERROR
+            try:
+                await self._work(once=once)
+                if self._problem is None:
+                    reason = ShutdownReason.SIGNAL if self._stop.by_signal else ShutdownReason.GRACEFUL
+            finally:
+                await self._end()
+                await hooks.emit(WorkerShutdown(client=client, worker_id=self._identity.id, reason=reason))
+        if self._problem is not None:
+            raise self._problem
+
+    async def _work(self, *, once: bool) -> None:
+        """Claim and run jobs until told to stop. A database that does not answer cannot keep the worker from ending."""
+        async with self._stop.limiting(self._options.shutdown.grace_period.total_seconds()):
+            if once:
+                await self._make_claim_loop().run_once()
+                return
+            async with _in_background(self._make_scheduler().run(), "schedule crontabs"):
+                if self._options.local_queue is None:
+                    await self._make_claim_loop().run()
+                else:
+                    self._local_queue = self._make_local_queue()
+                    await self._local_queue.run()
+
+    async def _end(self) -> None:
+        """Let jobs end, and write what came of them. What cannot be written in time is left to recovery."""
+        grace = self._options.shutdown.grace_period.total_seconds()
+        await self._running.end(max(0.0, grace - self._stop.seconds_since))
+        try:
+            async with asyncio.timeout(SECONDS_AFTER_HURRY):
+                await self._claimer.give_back_lost()
+        except (DatabaseError, TimeoutError) as error:
+            logger.warning("jobs that were claimed over a broken connection are left to recovery: %s", error)
+        await self._stop.wait_for(self._settler.flush(), SECONDS_TO_FLUSH, or_hurry=True)
+        if self._settler.unsettled:
+            await self._stop.wait_for(self._settler.flush(), SECONDS_AFTER_HURRY, or_hurry=False)
+        if self._settler.unsettled:
+            logger.error("%d outcomes could not be written; these jobs will run again", self._settler.unsettled)
+
+    @asynccontextmanager
+    async def _duties(self, *, listens: bool) -> AsyncIterator[None]:
+        """Everything that goes on in the background, ended in order when the block ends."""
+        options = self._options
+        duties = {"settle": self._settler.run_until_closed(), "tell progress": self._progress.run()}
+        duties["renew the locks of long jobs"] = self._long_jobs.run()
+        if self._recovering is not None:
+            duties["recover"] = self._recovering.run()
+        if listens:
+            schema_watch = SchemaWatch(self._client, self._give_up)
+            heard = {"jobs:insert": self._wake, "worker:migrate": schema_watch.announced}
+            listener = Listener(self._client.address, self._client.schema, lambda channel: heard[channel]())
+            duties |= {"listen": listener.run(), "watch the schema": schema_watch.run()}
+        if options.shutdown.shutdown_signal is not None:
+            duties["wait for the shutdown signal"] = self._stop.after(options.shutdown.shutdown_signal())
+        async with AsyncExitStack() as stack:
+            if self._recovering is not None:
+                # Last of all: for as long as anything goes on, others must know that we live.
+                stack.push_async_callback(self._say_goodbye, self._recovering)
+            await stack.enter_async_context(self._children)
+            stack.callback(self._threads.close)
+            for name, duty in duties.items():
+                await stack.enter_async_context(_in_background(duty, name))
+            stack.callback(self._settler.close)
+            if options.blocked_loop_threshold is not None:
+                stack.enter_context(LoopWatch(_seconds(options.blocked_loop_threshold), self._running.describe))
+            yield
+
+    async def _say_goodbye(self, recovering: Recovering) -> None:
+        await recovering.close(has_settled_all=self._settler.unsettled == 0)
+
+    async def _persist(self, duty: str, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do what the worker cannot do without, until it works or the worker is told to stop."""
+        trouble = Trouble(duty)
+        while not self._stop.begun.is_set():
+            acting = asyncio.create_task(act(), name=duty)
+            if not await self._stop.has_done(acting):
+                return
+            try:
+                acting.result()
+            except DatabaseError as error:
+                await self._alarm.wait(trouble.pause_after(error))
+            else:
+                trouble.is_over()
+                return
+
+    async def _report(self, settlement: Settlement, is_written: bool) -> None:
+        """What follows from a settlement that was written, or refused."""
+        if settlement.claim.queue_id is not None or not isinstance(settlement.outcome, Completed):
+            # The next job of that queue may run now, or this one again later, and nobody announces it.
+            self._wake()
+        if self._local_queue is not None:
+            await self._local_queue.has_settled(settlement.claim, is_written=is_written)
+        await Reports(self._options.hooks, self._claimer.tasks).tell(settlement, is_written=is_written)
+
+    def _wake(self) -> None:
+        """There may be jobs to claim."""
+        if self._local_queue is None:
+            self._alarm.ring()
+        else:
+            self._local_queue.pulse()
+
+    def _has_free_slot(self) -> None:
+        if self._local_queue is None:
+            self._alarm.ring()
+        else:
+            self._local_queue.serve()
+
+    def _give_up(self, problem: SchemaError) -> None:
+        self._problem = problem
+        self._stop.request()
+
+    def _was_swept(self) -> None:
+        """Others have our jobs: let go of all that was claimed in the old name. Whatever comes of it is refused."""
+        self._running.lose_all_but(self._identity.id)
+        if self._local_queue is not None:
+            self._local_queue.give_back()
+
+    def _is_fenced(self) -> bool:
+        """Whether we may have been taken for dead. Then nothing is started: others may have it, or soon will."""
+        return self._recovering is not None and not self._recovering.is_safe
+
+    def _is_held_back(self) -> bool:
+        return self._is_fenced() or self._settler.unsettled > self._options.concurrency * MOST_UNSETTLED_PER_SLOT
+
+    def _free_slots(self) -> int:
+        return 0 if self._is_fenced() else self._options.concurrency - len(self._running)
+
+    def _task_of(self, claim: Claim) -> Task[..., Any]:
+        return self._app.registry[self._claimer.tasks[claim.task_id]]
+
+    def _make_recovering(self) -> Recovering | None:
+        options = self._options
+        if not options.recovery.settings.enabled:
+            return None
+        return Recovering(
+            self._client,
+            self._identity,
+            options.recovery.settings,
+            tasks=self._app.tasks.values(),
+            hooks=options.hooks,
+            concurrency=options.concurrency,
+            prefetches=options.local_queue is not None,
+            on_swept=self._was_swept,
+            on_recovered=self._wake,
+        )
+
+    def _make_running(self) -> Running:
+        options = self._options
+        delay = options.shutdown.interrupted_job_retry_delay.total_seconds()
+        interruptions = Interruptions(options.hooks, delay)
+        attempts = Attempts(
+            Handlers(
+                self._threads,
+                self._children,
+                interrupted=interruptions.usual,
+                on_crash=options.recovery.settings.on_crash,
+            ),
+            hooks=options.hooks,
+            client=self._client,
+            extensions=options.extensions,
+            shutting_down=self._stop.begun,
+            progress=self._progress,
+        )
+        claims_ahead = self._recovering is not None and options.local_queue is not None
+        marks = StartMarks(self._connection, options.recovery.settings.on_crash) if claims_ahead else None
+        return Running(
+            attempts,
+            self._settler,
+            self._stop,
+            find_task=self._task_of,
+            marks=marks,
+            is_fenced=self._is_fenced,
+            interruptions=interruptions,
+            on_end=self._has_free_slot,
+        )
+
+    def _make_claim_loop(self) -> ClaimLoop:
+        return ClaimLoop(
+            self._claimer,
+            self._running,
+            self._settler,
+            self._stop,
+            self._alarm,
+            concurrency=self._options.concurrency,
+            poll_seconds=self._options.poll_interval.total_seconds(),
+            is_held_back=self._is_held_back,
+        )
+
+    def _make_local_queue(self) -> LocalQueue:
+        options = self._options
+        assert options.local_queue is not None  # noqa: S101 - asked for by the caller
+        return LocalQueue(
+            options.local_queue,
+            self._claimer,
+            identity=self._identity,
+            hooks=options.hooks,
+            concurrency=options.concurrency,
+            poll_seconds=options.poll_interval.total_seconds(),
+            alarm=self._alarm,
+            stop=self._stop.begun,
+            free_slots=self._free_slots,
+            start=self._running.start,
+            settle=self._settler.settle,
+            is_held_back=self._is_held_back,
+        )
+
+    def _make_scheduler(self) -> CronScheduler:
+        options = self._options
+        return CronScheduler(
+            self._client,
+            [*self._app.crontabs, *crontabs_from(options.crontabs)],
+            hooks=options.hooks,
+            trouble=Trouble("scheduling crontabs"),
+            use_local_time=options.use_local_time,
+        )
+
+
+@asynccontextmanager
+async def _in_background(duty: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    task = asyncio.create_task(duty, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("the duty %r ended with an error", name, exc_info=task.exception())
+
+
+def _seconds(delay: timedelta | None) -> float:
+    return 0.0 if delay is None else delay.total_seconds()

@@ -1,0 +1,102 @@
+"""Names the handler that blocks the event loop, while it does so.
+
+A blocking call in an async handler stops every other job of the worker, and nothing else shows which one it was. A
+thread asks the loop for a sign of life; when none comes, it looks where the loop's thread is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import sysconfig
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import ferryman
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
+
+logger = logging.getLogger("ferryman.worker")
+
+_NOT_THE_USERS = tuple(
+    str(Path(place).resolve())
+    for place in (
+        Path(ferryman.__file__).parent,
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("platstdlib"),
+        sysconfig.get_path("purelib"),
+        sysconfig.get_path("platlib"),
+    )
+)
+
+
+class LoopWatch:
+    """Watches the loop that it was made in, for as long as its block lasts.
+
+    describe: which job an asyncio task runs, for people; None when it runs none
+    """
+
+    def __init__(self, patience: float, describe: Callable[[asyncio.Task[object]], str | None]) -> None:
+        self._patience = patience
+        self._describe = describe
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="ferryman loop watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Not joined: the thread may be waiting for this very loop, and it is a daemon.
+        self._ended.set()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._patience):
+            answered = threading.Event()
+            try:
+                self._loop.call_soon_threadsafe(answered.set)
+            except RuntimeError:  # the loop is closed
+                return
+            asked = time.monotonic()
+            if answered.wait(self._patience) or self._ended.is_set():
+                continue
+            told = self._tell()
+            answered.wait()
+            if told:
+                logger.warning("the event loop went on after %.1f s", time.monotonic() - asked)
+
+    def _tell(self) -> bool:
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the only way to see another thread
+        task = asyncio.current_task(self._loop)
+        if frame is None or task is None:
+            return False
+        place = _users_frame(frame) or frame
+        logger.warning(
+            "the event loop has been blocked for %.1f s by %s, at %s:%d in %s; no other job of this worker can go on. "
+            "Make the task a plain `def`, which runs in a thread, or move the blocking call into asyncio.to_thread",
+            self._patience,
+            self._describe(task) or task.get_name(),
+            place.f_code.co_filename,
+            place.f_lineno,
+            place.f_code.co_name,
+        )
+        return True
+
+
+def _users_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost place in code that is neither Python's nor a library's nor ours."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(("<frozen", *_NOT_THE_USERS)):
+            return frame
+        frame = frame.f_back
+    return None

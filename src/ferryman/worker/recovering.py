@@ -1,0 +1,205 @@
+"""The part of a worker that says that it lives, and recovers the jobs of workers that do not.
+
+Signs of life come from a thread (`ferryman.recovery.beats`), which also watches others. What it finds is handed over
+to the event loop: jobs of the dead are recovered here, on the worker's own connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import ferryman
+from ferryman.database.sessions import AsyncSession
+from ferryman.errors import DatabaseUnavailableError
+from ferryman.queries import working
+from ferryman.recovery import retention
+from ferryman.recovery.beats import Beats
+from ferryman.recovery.metadata import worker_metadata
+from ferryman.recovery.policies import store_policies
+from ferryman.recovery.rhythm import Rhythm
+from ferryman.recovery.sweeping import Sweep, sweep_once
+from ferryman.recovery.vain_sweeps import VainSweeps
+from ferryman.worker.alarm import Alarm
+from ferryman.worker.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeVar
+
+    from ferryman.client import Client
+    from ferryman.database.steps import Steps
+    from ferryman.hooks import HookRegistry
+    from ferryman.recovery.settings import RecoverySettings
+    from ferryman.recovery.watching import Dead
+    from ferryman.tasks import Task
+    from ferryman.worker.identity import Identity
+
+    R = TypeVar("R")
+
+logger = logging.getLogger("ferryman.recovery")
+
+SWEEP_SECONDS = 300.0
+"""How long a sweep may take. One that is cut short has recovered some jobs, and the next goes on with the others."""
+SECONDS_UNTIL_PRUNING = 60.0
+"""After the start: workers that live for less than an hour must not leave records behind for ever."""
+SECONDS_BETWEEN_PRUNINGS = 3600.0
+
+
+class Recovering:
+    """Beats and sweeps, from the registration of the worker to its end.
+
+    on_swept: called on the event loop when others have taken our jobs; the identity is a new one by then
+    on_recovered: called when jobs were recovered, which we may run ourselves; behind a pooler nobody hears of them
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        identity: Identity,
+        settings: RecoverySettings,
+        *,
+        tasks: Iterable[Task[..., Any]],
+        hooks: HookRegistry,
+        concurrency: int,
+        prefetches: bool,
+        on_swept: Callable[[], None],
+        on_recovered: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._identity = identity
+        self._settings = settings
+        self._tasks = [*tasks]
+        self._hooks = hooks
+        self._on_swept = on_swept
+        self._on_recovered = on_recovered
+        self._loop = asyncio.get_running_loop()
+        self._alarm = Alarm()
+        self._registered = asyncio.Event()
+        self._dead: dict[str, Dead] = {}
+        self._trouble = Trouble("recovering the jobs of dead workers")
+        self._vain_sweeps = VainSweeps(settings.sweep_interval.total_seconds())
+        metadata = worker_metadata(
+            settings,
+            version=ferryman.__version__,
+            tasks=[task.identifier for task in self._tasks],
+            concurrency=concurrency,
+            prefetches=prefetches,
+        )
+        self._beats = Beats(
+            client.address,
+            client.schema,
+            worker_id=identity.id,
+            metadata=metadata,
+            rhythm=Rhythm.of(settings),
+            on_swept=self._was_swept,
+            on_registered=lambda _: self._on_loop(self._registered.set),
+            on_dead=self._found_dead,
+        )
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether nobody can have taken us for dead, so that jobs may be started."""
+        return self._beats.lease.is_safe(time.monotonic())
+
+    async def start(self) -> None:
+        """Register. Comes back when others know of us, and of what a crash means for our tasks."""
+        await self._perform(store_policies(self._tasks))
+        if not self._registered.is_set():
+            self._beats.start()
+        await self._registered.wait()
+
+    async def close(self, *, has_settled_all: bool) -> None:
+        """Say goodbye. A worker that still holds jobs leaves without, and is found dead soon."""
+        await asyncio.to_thread(self._beats.close, deregister=has_settled_all)
+
+    async def run(self) -> None:
+        """Recover what dead workers have left, and forget old records, until cancelled."""
+        next_sweep = self._soon(self._settings.sweep_interval.total_seconds())
+        next_pruning = self._soon(SECONDS_UNTIL_PRUNING)
+        while True:
+            await self._alarm.wait(max(0.0, min(next_sweep, next_pruning) - time.monotonic()))
+            try:
+                if self._dead:
+                    await self._sweep([*self._dead.values()], finds_orphans=False)
+                if next_sweep <= time.monotonic():
+                    next_sweep = self._soon(self._settings.sweep_interval.total_seconds())
+                    if self._is_in_charge:
+                        await self._sweep([], finds_orphans=True)
+                if next_pruning <= time.monotonic():
+                    next_pruning = self._soon(SECONDS_BETWEEN_PRUNINGS)
+                    if self._is_in_charge:
+                        await self._prune()
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong in one sweep, the next one must come
+                await asyncio.sleep(self._trouble.pause_after(error))
+            else:
+                self._trouble.is_over()
+
+    @property
+    def _is_in_charge(self) -> bool:
+        """Whether to do what one worker of the schema should do: the one that watches, or anyone behind a pooler."""
+        return self._beats.is_watching or self._beats.is_pooled
+
+    async def _sweep(self, observed: Sequence[Dead], *, finds_orphans: bool) -> None:
+        sweep = Sweep(
+            schema_name=self._client.schema.name,
+            settings=self._settings,
+            recovered_by=self._identity.id,
+            hooks=self._hooks,
+            observed=observed,
+            finds_orphans=finds_orphans,
+        )
+        result = await self._perform(sweep_once(sweep))
+        if result.recovered_count:
+            self._on_recovered()
+        for dead in observed:
+            if self._dead.get(dead.worker_id) is dead:
+                del self._dead[dead.worker_id]
+            if not result.is_already_running:
+                self._vain_sweeps.swept(dead, time.monotonic())
+
+    async def _prune(self) -> None:
+        await self._perform(retention.prune(self._client.schema.name, self._settings))
+        await self._perform(_one(working.prune_progress()))
+
+    async def _perform(self, steps: Steps[R]) -> R:
+        try:
+            async with asyncio.timeout(SWEEP_SECONDS):
+                return await AsyncSession(lambda: self._client.pool, self._client.schema).run(steps)
+        except TimeoutError:
+            raise DatabaseUnavailableError(f"recovery was not done within {SWEEP_SECONDS:g} s") from None
+
+    def _was_swept(self, _: str) -> str:
+        """On the thread of the beats: from here on nothing that was claimed before can be settled."""
+        new = self._identity.renew()
+        self._on_loop(self._on_swept)
+        return new
+
+    def _found_dead(self, dead: Sequence[Dead]) -> None:
+        """On the thread of the beats."""
+        self._on_loop(functools.partial(self._take_dead, [*dead]))
+
+    def _take_dead(self, dead: Sequence[Dead]) -> None:
+        """Those that are worth a sweep. They are told of again for as long as they are registered."""
+        now = time.monotonic()
+        self._dead.update({one.worker_id: one for one in dead if self._vain_sweeps.is_worth_it(one, now)})
+        if self._dead:
+            self._alarm.ring()
+
+    def _on_loop(self, act: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and the worker at its end
+            self._loop.call_soon_threadsafe(act)
+
+    @staticmethod
+    def _soon(seconds: float) -> float:
+        """A moment about so far away: workers that were started together should not all look together."""
+        return time.monotonic() + seconds * random.uniform(0.8, 1.0)  # noqa: S311 - no secret depends on it
+
+
+def _one(call: Any) -> Steps[None]:
+    yield call

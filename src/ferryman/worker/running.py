@@ -1,0 +1,155 @@
+"""The jobs that a worker runs: started in free slots, settled when they end, cancelled when they must."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ferryman.worker.outcomes import Failed, Interrupted, Unstarted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferryman.tasks import Task
+    from ferryman.worker.attempts import Attempts
+    from ferryman.worker.claims import Claim
+    from ferryman.worker.interruptions import Interruptions
+    from ferryman.worker.outcomes import Outcome
+    from ferryman.worker.settler import Settler
+    from ferryman.worker.start_marks import StartMarks
+    from ferryman.worker.stopping import Stopping
+
+logger = logging.getLogger("ferryman.worker")
+
+SECONDS_AFTER_CANCELLING = 5.0
+"""How long handlers may take to notice that they were cancelled."""
+
+
+class Running:
+    """Claims whose jobs run.
+
+    marks: where the start of a job is marked, for those that need it; None if no job does
+    is_fenced: whether others may have taken this worker for dead
+    on_end: called when a slot is free again
+    """
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        settler: Settler,
+        stop: Stopping,
+        *,
+        find_task: Callable[[Claim], Task[..., Any]],
+        marks: StartMarks | None,
+        is_fenced: Callable[[], bool],
+        interruptions: Interruptions,
+        on_end: Callable[[], None],
+    ) -> None:
+        self._attempts = attempts
+        self._settler = settler
+        self._stop = stop
+        self._find_task = find_task
+        self._marks = marks
+        self._is_fenced = is_fenced
+        self._interruptions = interruptions
+        self._on_end = on_end
+        self._tasks: dict[Claim, asyncio.Task[None]] = {}
+        self._unmarked: set[Claim] = set()
+
+    @property
+    def claims(self) -> list[Claim]:
+        """All of them."""
+        return [*self._tasks]
+
+    @property
+    def begun(self) -> list[Claim]:
+        """Those whose attempts have begun; others may still wait for their mark."""
+        return [claim for claim in self._tasks if claim not in self._unmarked]
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __contains__(self, claim: object) -> bool:
+        return claim in self._tasks
+
+    def start(self, claim: Claim) -> None:
+        """Run the job of a claim, or give it back if the worker is ending, or may have lost it."""
+        # A claim can be older than it looks: the whole process may have been stopped while the reply was on its way.
+        if self._stop.begun.is_set() or self._is_fenced():
+            self._settler.settle(claim, Unstarted())
+            return
+        attempt = self._attempt(self._find_task(claim), claim)
+        self._tasks[claim] = asyncio.create_task(attempt, name=f"job {claim.job_id}")
+
+    def lose_all_but(self, worker_id: str) -> None:
+        """Others have what was claimed in another name than this. Handlers are told, and cancelled if that works."""
+        for claim in self.claims:
+            if claim.worker_id != worker_id:
+                self.lose(claim)
+
+    def lose(self, claim: Claim) -> None:
+        """Somebody else has it, unless it has ended. Its handler is told, and cancelled if that works."""
+        task = self._tasks.get(claim)
+        if task is not None:
+            self._attempts.lose(claim)
+            task.cancel()
+
+    async def end(self, grace_seconds: float) -> None:
+        """Let jobs end within this time, then cancel them, then let go of those that do not listen."""
+        await self._wait(grace_seconds, or_hurry=True)
+        for task in self._tasks.values():
+            task.cancel()
+        await self._wait(SECONDS_AFTER_CANCELLING, or_hurry=False)
+        for claim in [*self._tasks]:
+            logger.error("job %d goes on although it was cancelled; it is given back all the same", claim.job_id)
+            del self._tasks[claim]
+            await self._settle(self._find_task(claim), claim, self._interruptions.usual)
+
+    def describe(self, task: asyncio.Task[object]) -> str | None:
+        """For the log: the job that an asyncio task runs. From any thread."""
+        for claim, running in [*self._tasks.items()]:
+            if running is task:
+                return f"task {self._find_task(claim).identifier!r} (job {claim.job_id})"
+        return None
+
+    async def _attempt(self, task: Task[..., Any], claim: Claim) -> None:
+        outcome: Outcome | None = Unstarted()
+        try:
+            if (
+                self._marks is not None
+                and self._marks.are_needed(task, claim)
+                and not await self._is_marked(self._marks, claim)
+            ):
+                outcome = None  # somebody else has it
+            elif not self._is_fenced():  # the process may have been stopped since it was started
+                outcome = self._interruptions.usual
+                outcome = await self._attempts.make(task, claim)
+        except asyncio.CancelledError:
+            pass
+        except BaseException:  # a handler that awaits a future which ends with GeneratorExit closes all of us
+            logger.exception("job %d could not be run", claim.job_id)
+            outcome = Failed("the worker could not run this job; see its log")
+        if outcome is not None and claim in self._tasks:
+            await self._settle(task, claim, outcome)
+        self._tasks.pop(claim, None)
+        self._on_end()
+
+    async def _settle(self, task: Task[..., Any], claim: Claim, outcome: Outcome) -> None:
+        if isinstance(outcome, Interrupted) and self._stop.begun.is_set():
+            decided = await self._interruptions.decide(task, claim)
+            if decided is None:
+                return
+            outcome = decided
+        self._settler.settle(claim, outcome)
+
+    async def _is_marked(self, marks: StartMarks, claim: Claim) -> bool:
+        self._unmarked.add(claim)
+        try:
+            return await marks.mark(claim)
+        finally:
+            self._unmarked.discard(claim)
+
+    async def _wait(self, seconds: float, *, or_hurry: bool) -> None:
+        if self._tasks:
+            await self._stop.wait_for(asyncio.wait([*self._tasks.values()]), seconds, or_hurry=or_hurry)

@@ -1,0 +1,72 @@
+"""Marks the start of jobs that were claimed ahead, where a crash would otherwise be misjudged.
+
+A worker with a local queue holds jobs that it has not started. When it dies, a job whose task says `on_crash="fail"` or
+`"retry"`, or that has crashed before, must be known to have started or not. So it starts only after its mark is
+written. All that want to start at one moment share a statement; jobs that nobody needs to know about have none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from ferryman.errors import DatabaseError
+from ferryman.queries import recovering
+from ferryman.recovery.policies import must_be_marked
+from ferryman.worker.trouble import Trouble
+
+if TYPE_CHECKING:
+    from ferryman.retries import OnCrash
+    from ferryman.tasks import Task
+    from ferryman.worker.claims import Claim
+    from ferryman.worker.connection import WorkerConnection
+
+
+class StartMarks:
+    """Writes marks, and says which jobs may start."""
+
+    def __init__(self, connection: WorkerConnection, default: OnCrash) -> None:
+        self._connection = connection
+        self._default = default
+        self._waiting: dict[Claim, asyncio.Future[bool]] = {}
+        self._writing: asyncio.Task[None] | None = None
+        self._trouble = Trouble("marking the start of jobs")
+
+    def are_needed(self, task: Task[..., Any], claim: Claim) -> bool:
+        """Whether others must know that this job has begun, before it does."""
+        return must_be_marked(task.running.on_crash, self._default, claim.last_error)
+
+    async def mark(self, claim: Claim) -> bool:
+        """Whether the job may start; if not, it is no longer ours. Comes back when the database knows."""
+        may_start: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[claim] = may_start
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write(), name="mark starts")
+        return await may_start
+
+    async def _write(self) -> None:
+        try:
+            # All that became free in the same moment go together.
+            await asyncio.sleep(0)
+            while self._waiting:
+                group, self._waiting = self._waiting, {}
+                for worker_id in {claim.worker_id for claim in group}:
+                    await self._write_group(worker_id, group)
+        finally:
+            self._writing = None
+
+    async def _write_group(self, worker_id: str, group: dict[Claim, asyncio.Future[bool]]) -> None:
+        wanted = {claim: future for claim, future in group.items() if claim.worker_id == worker_id}
+        while wanted := {claim: future for claim, future in wanted.items() if not future.done()}:
+            claims = [(claim.job_id, claim.token) for claim in wanted]
+            try:
+                rows = await self._connection.fetch(recovering.mark_started(worker_id, claims))
+            except DatabaseError as error:
+                await asyncio.sleep(self._trouble.pause_after(error))
+                continue
+            self._trouble.is_over()
+            marked = {job_id for (job_id,) in rows}
+            for claim, future in wanted.items():
+                if not future.done():
+                    future.set_result(claim.job_id in marked)
+            return

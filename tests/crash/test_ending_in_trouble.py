@@ -1,0 +1,46 @@
+"""A worker that is told to end while its database is away ends all the same, in time and in order."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.waiting import until
+
+from .proxy import Fate, Proxy
+from .test_bad_networks import proxy
+
+if TYPE_CHECKING:
+    from .scene import Scene
+
+__all__ = ["proxy"]
+
+
+@pytest.mark.parametrize("fate", [Fate.REFUSED, Fate.SWALLOWED])
+async def test_a_worker_that_cannot_reconnect_ends_when_told_to(scene: Scene, proxy: Proxy, fate: Fate) -> None:
+    worker = scene.start(proxy.dsn, statement_seconds=1.0, connect_seconds=1)
+    await worker.ready()
+    proxy.new_connections = fate
+    proxy.reset()
+    await until(lambda: worker.said("will be tried again") != [], "the worker is in trouble")
+
+    told_at = time.monotonic()
+    worker.signal(signal.SIGTERM)
+
+    assert await worker.died() == 0
+    assert time.monotonic() - told_at < 12
+
+
+@pytest.mark.parametrize("fate", [Fate.SWALLOWED, Fate.SWALLOWED_AFTER_LOGIN])
+async def test_a_worker_that_cannot_start_ends_when_told_to(scene: Scene, proxy: Proxy, fate: Fate) -> None:
+    proxy.new_connections = fate
+    worker = scene.start(proxy.dsn)
+    await until(lambda: proxy.refused > 0, "the worker tries to connect")
+
+    told_at = time.monotonic()
+    worker.signal(signal.SIGTERM)
+
+    await worker.died()
+    assert time.monotonic() - told_at < 8

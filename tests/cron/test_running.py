@@ -1,0 +1,150 @@
+"""A scheduler in the background, as a worker has it: it waits, goes on through trouble, and costs little."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+from tests.cron.ticking import HOUR, MINUTE, NOON, fired, known, make_known, scheduler_at
+from tests.waiting import somebody_waits_for_a_lock, until
+
+from ferryman.cron.clock import ManualClock, SystemClock
+from ferryman.cron.scheduler import CronScheduler
+from ferryman.hooks import CronJobScheduled, HookRegistry
+from ferryman.worker.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import pytest
+
+    from ferryman import Client
+
+
+@asynccontextmanager
+async def _running(scheduler: CronScheduler) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(scheduler.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_it_wakes_at_each_minute(client: Client, connection: psycopg.Connection) -> None:
+    make_known(connection, "tick", NOON - HOUR)
+    scheduler, clock = scheduler_at(client, NOON + timedelta(seconds=10))
+    async with _running(scheduler):
+        for number in range(3):
+            await until(lambda: clock.sleeps_until is not None, "it sleeps")
+            assert clock.sleeps_until == NOON + (number + 1) * MINUTE
+            assert len(fired(connection)) == number + 1
+            clock.set(clock.sleeps_until)
+            await until(lambda: clock.sleeps_until is None or clock.sleeps_until > clock.now(), "it woke")
+
+
+async def test_a_connection_that_is_cut_in_the_middle_of_scheduling_costs_nothing(
+    client: Client, database: str, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_known(connection, "tick", NOON - HOUR)
+    hooks, heard = HookRegistry(), []
+    hooks.on(CronJobScheduled, heard.append)
+    scheduler, clock = scheduler_at(client, NOON, hooks=hooks)
+    with psycopg.connect(database) as holder:
+        holder.execute("select from graphile_worker._private_known_crontabs for update")
+        async with _running(scheduler) as task:
+            await until(lambda: somebody_waits_for_a_lock(connection), "the scheduler waits for its crontab")
+            for _ in range(2):
+                await until(lambda: somebody_waits_for_a_lock(connection), "it tries again")
+                connection.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity "
+                    "where datname = current_database() and wait_event_type = 'Lock'"
+                )
+            assert fired(connection) == []
+            holder.rollback()
+            await until(lambda: clock.sleeps_until is not None, "the tick is over")
+            assert not task.done()
+    assert fired(connection) == [NOON]
+    assert known(connection) == (NOON - HOUR, NOON)
+    assert len(heard) == 1
+    assert sum("scheduling crontabs failed" in record.getMessage() for record in caplog.records) == 1
+
+
+async def test_a_database_without_the_tables_does_not_end_it(
+    client: Client, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection.execute("alter table graphile_worker._ferryman_schedules rename to elsewhere")
+    make_known(connection, "tick", NOON - HOUR)
+    scheduler, clock = scheduler_at(client, NOON)
+    async with _running(scheduler):
+        await until(lambda: "scheduling crontabs failed" in caplog.text, "it complains")
+        assert fired(connection) == []
+        connection.execute("alter table graphile_worker.elsewhere rename to _ferryman_schedules")
+        await until(lambda: clock.sleeps_until is not None, "the tick is over")
+    assert fired(connection) == [NOON]
+
+
+async def test_minutes_missed_while_the_database_was_away_are_made_up_for(
+    client: Client, connection: psycopg.Connection
+) -> None:
+    make_known(connection, "tick", NOON - HOUR)
+    scheduler, clock = scheduler_at(client, NOON)
+    async with _running(scheduler):
+        await until(lambda: clock.sleeps_until is not None, "the first minute is done")
+        connection.execute("alter table graphile_worker._ferryman_schedules rename to elsewhere")
+        clock.advance(MINUTE)
+        await until(lambda: clock.sleeps_until is None, "it tries")
+        clock.advance(3 * MINUTE)
+        connection.execute("alter table graphile_worker.elsewhere rename to _ferryman_schedules")
+        await until(lambda: clock.sleeps_until is not None, "it works again")
+    assert fired(connection) == [NOON + number * MINUTE for number in range(5)]
+
+
+async def test_an_idle_scheduler_asks_once_a_minute(client: Client, connection: psycopg.Connection) -> None:
+    calls = []
+    scheduler, clock = scheduler_at(client, NOON, ())
+    perform = scheduler._perform
+    scheduler._perform = lambda steps: calls.append(steps) or perform(steps)
+    async with _running(scheduler):
+        for number in range(1, 11):
+            await until(lambda: clock.sleeps_until is not None, "it sleeps")
+            assert len(calls) == number
+            clock.set(clock.sleeps_until)
+            await until(lambda: clock.sleeps_until is None or clock.sleeps_until > clock.now(), "it woke")
+
+
+async def test_the_clock_of_the_machine_comes_back_in_time() -> None:
+    clock = SystemClock()
+    moment = datetime.now(UTC) + timedelta(milliseconds=50)
+    await clock.sleep_until(moment)
+    assert clock.now() >= moment
+    async with asyncio.timeout(1):
+        await clock.sleep_until(moment - HOUR)
+
+
+async def test_a_clock_that_is_set_back_while_somebody_sleeps_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ferryman.cron.clock.LONGEST_NAP_SECONDS", 0.01)
+    clock, offset = SystemClock(), timedelta()
+    clock.now = lambda: datetime.now(UTC) - offset
+    sleeping = asyncio.ensure_future(clock.sleep_until(clock.now() + timedelta(milliseconds=100)))
+    await asyncio.sleep(0.02)
+    offset = HOUR
+    async with asyncio.timeout(5):
+        await sleeping
+
+
+async def test_by_default_the_database_says_which_minute_it_is(client: Client, connection: psycopg.Connection) -> None:
+    make_known(connection, "tick", datetime(2020, 1, 1, tzinfo=UTC))
+    wrong = ManualClock(NOON)
+    scheduler = CronScheduler(
+        client, "* * * * * tick", hooks=HookRegistry(), trouble=Trouble("scheduling crontabs"), clock=wrong
+    )
+    async with _running(scheduler):
+        await until(lambda: wrong.sleeps_until is not None, "it sleeps")
+        assert NOON < wrong.sleeps_until <= NOON + MINUTE
+    assert abs(fired(connection)[0] - datetime.now(UTC)) < 2 * MINUTE

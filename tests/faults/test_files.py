@@ -1,0 +1,64 @@
+"""No file descriptor is left for the worker's own connections."""
+
+from __future__ import annotations
+
+import resource
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.crash.processes import WorkerProcess
+    from tests.crash.scene import Scene
+
+NAME = "the worker"
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.mark.parametrize("prefetch", [None, 10], ids=["direct", "local queue"])
+async def test_a_worker_that_may_open_no_file_for_a_while_reconnects_when_it_may(
+    scene: Scene, observer: psycopg.Connection, prefetch: int | None
+) -> None:
+    """All its connections are cut, and it cannot open others. What ran meanwhile is settled, and nothing runs twice."""
+    jobs = await scene.add(40, queues=[None, "a"], gate=str(scene.gate))
+    worker = scene.start(make_conninfo(scene.dsn, application_name=NAME), faults=None, prefetch=prefetch)
+    await until(lambda: len(scene.history.jobs("started")) >= 2, "jobs run")
+
+    usual = let_it_open(worker, 3)
+    # One that was being opened may come late.
+    await until(lambda: cut(observer) == 0, "all connections are cut")
+    scene.open_gate()
+    await worker.in_trouble("listening for new jobs", "completing jobs")
+    assert scene.jobs() == jobs, "nothing can be written"
+    let_it_open(worker, usual)
+
+    await scene.all_done()
+    await worker.out_of_trouble("listening for new jobs", "completing jobs")
+    assert sorted(scene.history.jobs("started")) == jobs
+    scene.check()
+
+
+def cut(observer: psycopg.Connection) -> int:
+    """Cut the worker's connections; how many there were."""
+    statement = "select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = %s"
+    return len(observer.execute(statement, [NAME]).fetchall())
+
+
+@pytest.fixture
+def observer(database: str) -> Iterator[psycopg.Connection]:
+    """A connection that is never in a transaction, where pg_stat_activity would show no newcomers."""
+    with psycopg.connect(database, autocommit=True) as opened:
+        yield opened
+
+
+def let_it_open(worker: WorkerProcess, most: int) -> int:
+    """Change the limit of a running process. Files that are open stay open."""
+    soft, hard = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (most, hard))
+    return soft

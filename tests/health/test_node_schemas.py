@@ -1,0 +1,73 @@
+"""Schemas that real versions of Graphile Worker made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+from tests.health.server import create_database
+from tests.interop import nodes
+from tests.interop.nodes import VERSIONS
+
+from ferryman import Severity, SyncClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ferryman.embedded import EmbeddedPostgres
+
+UNKNOWN = {"wedged_queues", "workers", "long_locks", "poisoned_jobs", "leftovers"}
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def node_made(version: str, sick_server: EmbeddedPostgres) -> Iterator[str]:
+    """A database that one version of Node has migrated and used."""
+    dsn = create_database(sick_server.dsn, f"health_node_{version.replace('.', '_')}", "template0")
+    nodes.run(version, "migrate", dsn)
+    nodes.run(version, "add", dsn, jobs=[{"identifier": "task", "payload": 1, "spec": {"queueName": "q"}}])
+    yield dsn
+    with psycopg.connect(sick_server.dsn, autocommit=True) as admin:
+        name = sql.Identifier(str(conninfo_to_dict(dsn)["dbname"]))
+        admin.execute(sql.SQL("drop database {} with (force)").format(name))
+
+
+def test_a_schema_that_node_made_is_looked_at_as_far_as_it_goes(node_made: str) -> None:
+    with SyncClient(node_made) as client:
+        report = client.check_health()
+
+        warned = {finding.check for finding in report.findings if finding.severity is Severity.WARNING}
+        noticed = {finding.check for finding in report.findings if finding.severity is Severity.NOTICE}
+        assert (warned, noticed) == ({"schema"}, UNKNOWN)
+        assert [finding.remedies for finding in report.of("schema")] == [
+            ("ferryman migrate",),
+            ("ferryman schema upgrade",),
+        ]
+
+
+def test_what_is_advised_for_a_schema_that_node_made_makes_all_well(node_made: str) -> None:
+    with SyncClient(node_made) as client:
+        client.migrate()
+        client.upgrade_schema()
+
+        assert client.check_health().severity is Severity.OK
+
+
+def test_a_dangling_job_is_mended_and_node_runs_it(node_made: str, version: str) -> None:
+    with SyncClient(node_made) as client, psycopg.connect(node_made, autocommit=True) as connection:
+        connection.execute("delete from graphile_worker._private_job_queues")
+        assert nodes.run(version, "runOnce", node_made) == []
+
+        [finding] = client.check_health().of("dangling_jobs")
+        assert finding.repair is not None
+        client.repair_health([finding.repair])
+
+        assert client.check_health().of("dangling_jobs")[0].severity is Severity.OK
+        assert [job["payload"] for job in nodes.run(version, "runOnce", node_made)] == [1]

@@ -1,0 +1,184 @@
+"""Sicknesses of the server and of the way to it."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from typing import TYPE_CHECKING, cast
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from tests.health.looking import look, one
+from tests.health.server import create_database
+from tests.recovery.life import over_tcp
+from tests.recovery.pgbouncer import PgBouncer
+
+from ferryman import Client, HealthLimits, Severity, SyncClient
+from ferryman.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import LiteralString
+
+    from ferryman.embedded import EmbeddedPostgres
+
+SNAPSHOT = "select count(*) from graphile_worker._private_jobs"
+
+
+@pytest.fixture
+def other(database: str) -> Iterator[psycopg.Connection]:
+    """A session with a transaction that somebody forgot."""
+    with psycopg.connect(database, application_name="report") as opened:
+        opened.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        yield opened
+
+
+def _burn(connection: psycopg.Connection, transactions: int) -> None:
+    for _ in range(transactions):
+        connection.execute("select pg_current_xact_id()")
+
+
+def test_a_forgotten_transaction_is_named_and_can_be_ended(
+    sync_client: SyncClient, connection: psycopg.Connection, other: psycopg.Connection
+) -> None:
+    other.execute(SNAPSHOT)
+    _burn(connection, 60)
+    limits = HealthLimits(pinned_transactions=50)
+
+    finding = one(sync_client, "pinned_rows", limits)
+
+    assert finding.severity is Severity.WARNING
+    assert finding.facts["transactions"] >= 60
+    assert (finding.facts["name"], finding.facts["application"]) == (str(other.info.backend_pid), "report")
+    assert finding.facts["state"] == "idle in transaction"
+    [remedy] = finding.remedies
+    assert connection.execute(cast("LiteralString", remedy)).fetchone() == (True,)
+    with pytest.raises(psycopg.OperationalError):
+        other.execute("select 1")
+    assert one(sync_client, "pinned_rows", limits).severity is Severity.OK
+
+
+def test_a_transaction_is_judged_by_its_age_too(sync_client: SyncClient, other: psycopg.Connection) -> None:
+    other.execute(SNAPSHOT)
+    assert one(sync_client, "pinned_rows").severity is Severity.OK
+
+    finding = one(sync_client, "pinned_rows", HealthLimits(pinned_for=timedelta(microseconds=1)))
+
+    assert finding.severity is Severity.WARNING
+    assert finding.facts["seconds"] > 0
+
+
+def test_ten_times_too_many_transactions_are_an_error(
+    sync_client: SyncClient, connection: psycopg.Connection, other: psycopg.Connection
+) -> None:
+    other.execute(SNAPSHOT)
+    _burn(connection, 60)
+
+    assert one(sync_client, "pinned_rows", HealthLimits(pinned_transactions=5)).severity is Severity.ERROR
+
+
+def test_a_snapshot_in_another_database_holds_nothing_back_but_a_transaction_number_does(
+    sync_client: SyncClient, connection: psycopg.Connection, sick_server: EmbeddedPostgres
+) -> None:
+    limits = HealthLimits(pinned_transactions=20)
+    with psycopg.connect(sick_server.dsn) as elsewhere:
+        elsewhere.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        elsewhere.execute("select count(*) from pg_class")
+        _burn(connection, 30)
+        assert one(sync_client, "pinned_rows", limits).severity is Severity.OK
+
+        elsewhere.execute("select pg_current_xact_id()")
+        _burn(connection, 30)
+        assert one(sync_client, "pinned_rows", limits).facts["name"] == str(elsewhere.info.backend_pid)
+
+
+def test_a_prepared_transaction_is_named_and_can_be_undone(
+    sync_client: SyncClient, connection: psycopg.Connection, database: str
+) -> None:
+    limits = HealthLimits(pinned_transactions=20)
+    with psycopg.connect(database) as preparing:
+        preparing.execute("select pg_current_xact_id()")
+        preparing.execute("prepare transaction 'nobody''s'")
+    _burn(connection, 30)
+
+    finding = one(sync_client, "pinned_rows", limits)
+
+    assert (finding.facts["kind"], finding.facts["name"]) == ("prepared transaction", "nobody's")
+    connection.execute(cast("LiteralString", finding.remedies[0]))
+    assert one(sync_client, "pinned_rows", limits).severity is Severity.OK
+
+
+def test_a_replication_slot_is_named_and_can_be_dropped(
+    sync_client: SyncClient, connection: psycopg.Connection
+) -> None:
+    limits = HealthLimits(pinned_transactions=20)
+    connection.execute("select pg_create_logical_replication_slot('forgotten', 'pgoutput')")
+    _burn(connection, 30)
+
+    finding = one(sync_client, "pinned_rows", limits)
+
+    assert (finding.facts["kind"], finding.facts["state"]) == ("replication slot", "inactive")
+    connection.execute(cast("LiteralString", finding.remedies[0]))
+    assert one(sync_client, "pinned_rows", limits).severity is Severity.OK
+
+
+def test_a_listener_that_sits_in_a_transaction_fills_the_queue_of_notifications(
+    sync_client: SyncClient, connection: psycopg.Connection, database: str
+) -> None:
+    with psycopg.connect(database, autocommit=True) as listener:
+        listener.execute("listen anything")
+        listener.execute("begin")
+        for _ in range(30):
+            connection.execute("select pg_notify('anything', repeat('x', 7900))")
+
+        finding = one(sync_client, "notifications")
+        assert finding.severity is Severity.WARNING
+        assert finding.facts["used"] > 0.25
+
+        listener.execute("commit")
+        listener.execute("select 1")
+        assert one(sync_client, "notifications").severity is Severity.OK
+
+
+def test_few_free_connections_are_told(sync_client: SyncClient, connection: psycopg.Connection, database: str) -> None:
+    name = str(conninfo_to_dict(database)["dbname"])
+    connection.execute(f'alter database "{name}" connection limit 6')
+    with contextlib.ExitStack() as taken:
+        for _ in range(3):
+            taken.enter_context(psycopg.connect(database))
+
+        finding = one(sync_client, "connections")
+
+        assert finding.severity is Severity.WARNING
+        assert finding.seen == "5 of 6 connections to this database taken (83 %)"
+        taken.enter_context(psycopg.connect(database))
+        assert one(sync_client, "connections").severity is Severity.ERROR
+
+
+async def test_a_pooler_in_front_is_noticed(database: str, sick_server: EmbeddedPostgres, server_folder: Path) -> None:
+    with PgBouncer(over_tcp(sick_server, database), server_folder) as bouncer:
+        async with Client(bouncer.dsn) as client:
+            report = await client.check_health()
+        with SyncClient(bouncer.dsn) as sync_client:
+            again = sync_client.check_health()
+
+    for seen in (report, again):
+        [finding] = seen.of("pooler")
+        assert finding.severity is Severity.NOTICE
+        assert "ferryman worker … --no-listen" in finding.remedies
+        assert seen.is_healthy
+
+
+def test_autovacuum_that_is_off_for_the_server_is_told(server: EmbeddedPostgres) -> None:
+    with SyncClient(create_database(server.dsn, "health_without_autovacuum", "template0")) as client:
+        client.migrate()
+
+        assert {finding.severity for finding in look(client, "dead_rows")} == {Severity.WARNING}
+        assert "off for the whole server" in str(look(client, "dead_rows")[0].meaning)
+
+
+def test_limits_must_be_more_than_nothing() -> None:
+    with pytest.raises(ConfigurationError, match="pinned_for must be more than nothing"):
+        HealthLimits(pinned_for=timedelta())

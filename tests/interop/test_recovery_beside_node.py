@@ -1,0 +1,81 @@
+"""Workers that sweep, beside workers of other kinds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from tests.interop import nodes
+from tests.recovery.fleet import idle_app
+from tests.recovery.quick import QUICK, recovery_of
+from tests.recovery.stage import Stage
+from tests.waiting import until
+from tests.worker.life import running, worker_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+RUST_ID = "graphile_worker_0123456789abcdef01"
+"""What a Rust worker calls itself: it is the same whether it registers or not."""
+
+
+@pytest.fixture
+def stage(database: str) -> Iterator[Stage]:
+    with psycopg.connect(database, autocommit=True) as connection:
+        yield Stage(connection)
+
+
+@pytest.fixture
+async def _sweeper(database: str) -> AsyncIterator[None]:
+    """A worker of ours that sweeps often. Locks of six minutes are far beyond its threshold."""
+    async with running(worker_of(idle_app(database), recovery=recovery_of())):
+        yield
+
+
+async def until_swept(stage: Stage, times: int = 3) -> None:
+    """Wait until the sweeper has swept so often, by what it does to orphans of our own."""
+    for number in range(times):
+        orphan = stage.held_job(f"ferryman-{number:018}", age="6 minutes")
+        await until(lambda orphan=orphan: stage.job(orphan)["locked_by"] is None, "a sweep")
+
+
+@pytest.mark.parametrize("version", ["0.17", "0.18"])
+@pytest.mark.usefixtures("_sweeper")
+async def test_a_node_worker_that_runs_a_job_of_six_minutes_keeps_it(version: str, stage: Stage, database: str) -> None:
+    with nodes.working(version, database, command="hold") as node:
+        job_id = stage.add_job(queue_name="q")["id"]
+        assert node.next_line() == "holding"
+        owner = stage.job(job_id)["locked_by"]
+        for table in ("_private_jobs", "_private_job_queues"):
+            aged = f"update graphile_worker.{table} set locked_at = now() - interval '6 minutes' where locked_by = %s"
+            stage.query(aged, owner)
+        await until_swept(stage)
+        assert (stage.job(job_id)["locked_by"], stage.queue("q")["locked_by"]) == (owner, owner)
+
+
+@pytest.mark.usefixtures("_sweeper")
+async def test_a_rust_worker_without_recovery_keeps_its_jobs(stage: Stage) -> None:
+    """It never registers, so nobody can know whether it lives."""
+    job_id = stage.held_job(RUST_ID, age="6 minutes", queue_name="q")
+    await until_swept(stage)
+    assert (stage.job(job_id)["locked_by"], stage.queue("q")["locked_by"]) == (RUST_ID, RUST_ID)
+
+
+@pytest.mark.usefixtures("_sweeper")
+async def test_a_rust_worker_that_beats_keeps_its_jobs_and_one_that_stops_is_swept(stage: Stage) -> None:
+    """Its row has Rust's shape: no session, nothing about prefetching. What it holds, it has started."""
+    stage.query("select graphile_worker.worker_heartbeat(%s)", RUST_ID)
+    job_id = stage.held_job(RUST_ID, age="6 minutes", queue_name="q")
+
+    ends_at = time.monotonic() + 2 * QUICK["sweep_threshold"]
+    while time.monotonic() < ends_at:
+        stage.query("select graphile_worker.worker_heartbeat(%s)", RUST_ID)
+        await asyncio.sleep(QUICK["heartbeat_interval"])
+    assert stage.job(job_id)["locked_by"] == RUST_ID
+
+    await until(lambda: stage.job(job_id)["locked_by"] is None, "the silent worker is swept")
+    assert [(crash["started"], crash["reason"]) for crash in stage.crashes(job_id)] == [(True, "silent")]
+    assert stage.queue("q")["locked_by"] is None

@@ -1,0 +1,46 @@
+"""All that workers, producers and sweepers may do, in any order: the tables are always as the model foretells.
+
+The usual run is the same each time. For a long proof with new histories each time:
+
+    FERRYMAN_MODEL_HISTORIES=20000 pytest tests/model
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from tests.model.machine import Histories
+
+if TYPE_CHECKING:
+    from tests.model.world import World
+
+# Read before fixtures hide them.
+MORE_HISTORIES = int(os.environ.get("FERRYMAN_MODEL_HISTORIES", "0"))
+SHRINKS = "FERRYMAN_MODEL_NO_SHRINK" not in os.environ
+"""To make a failing history short may take minutes."""
+USUAL = settings(
+    max_examples=200,
+    stateful_step_count=50,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[*HealthCheck],
+    phases=[*Phase] if SHRINKS else [Phase.generate],
+)
+LONG = settings(USUAL, derandomize=False, max_examples=MORE_HISTORIES or 1, print_blob=True)
+OFTEN = {
+    "claimed", "accepted", "refused", "start marked", "learnt that it was swept",
+    "requeue", "retry", "fail", "poisoned", "given back", "superseded",
+}  # fmt: skip
+
+
+@pytest.mark.timeout(0 if MORE_HISTORIES else 600)
+def test_whatever_happens_the_tables_are_as_the_model_foretells(world: World) -> None:
+    witness: Counter[str] = Counter()
+    run_state_machine_as_test(lambda: Histories(world, witness), settings=LONG if MORE_HISTORIES else USUAL)
+    assert {what for what, count in witness.items() if count} >= OFTEN, witness

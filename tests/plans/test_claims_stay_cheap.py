@@ -1,0 +1,228 @@
+"""A claim costs the same however much work there is, and whoever it is for.
+
+A real claimer asks for jobs on tables of the sizes that the design names. What it reads for each job that it gets is
+compared with what it reads on a table that holds nothing but these jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+from tests.plans.measuring import JOBS, QUEUES, Session, claimer_on, drain_and_vacuum, session
+
+from ferryman.queries import working
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.plans.conftest import Fresh
+
+    Limits: TypeAlias = dict[bool, float]
+
+CLAIM = 24
+CLAIMS = 8
+MOST_TIMES_AS_MUCH = 3
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a table holds: so many jobs made by some statements, which are told the size and the first of the queues."""
+
+    name: str
+    size: int
+    fill: tuple[str, ...]
+    queues: int = 0
+    ours_behind: str | None = "insert into {jobs} (task_id) select 1 from generate_series(1, 1000)"
+    """Jobs for us, when those of the scene are not."""
+    are_queued: bool = False
+    """Whether the jobs for us have queues."""
+
+    def build(self, on: Session, size: int | None = None) -> None:
+        """Fill the tables."""
+        size = size or self.size
+        queues = min(self.queues, size)
+        if queues:
+            on.execute(f"insert into {QUEUES} (queue_name) select 'q' || n from generate_series(1, {queues}) as n")
+        first = on.cursor.execute(f"select min(id) from {QUEUES}").fetchone()[0]
+        for statement in (*self.fill, *filter(None, [self.ours_behind])):
+            on.execute(statement.format(jobs=JOBS, tables=QUEUES, size=size, queues=queues, first=first))
+
+
+_NUMBERS = "from generate_series(1, {size}) as n"
+_BUSY = "update {tables} set locked_at = now(), locked_by = 'somebody' where id = {first}"
+_YESTERDAY = "now() - interval '1 day'"
+_DEEP = f"insert into {{jobs}} (task_id, job_queue_id, run_at) select 1, {{first}}, {_YESTERDAY} {_NUMBERS}"
+_QUEUED = "select 1, {first} + n % 40 + 1 from generate_series(1, 1280) as n"
+SCENES = [
+    Scene("ready jobs", MILLION, (f"insert into {{jobs}} (task_id) select 1 {_NUMBERS}",), ours_behind=None),
+    Scene(
+        "future jobs at a better priority",
+        MILLION,
+        (f"insert into {{jobs}} (task_id, run_at, priority) select 1, now() + interval '1 day', -1 {_NUMBERS}",),
+    ),
+    Scene("exhausted jobs", MILLION, (f"insert into {{jobs}} (task_id, attempts) select 1, 25 {_NUMBERS}",)),
+    Scene(
+        "jobs that run elsewhere",
+        100_000,
+        (f"insert into {{jobs}} (task_id, locked_at, locked_by) select 1, now(), 'somebody' {_NUMBERS}",),
+    ),
+    Scene(
+        "jobs of other tasks, at a better priority and before",
+        300_000,
+        (f"insert into {{jobs}} (task_id, priority, run_at) select 2 + n % 5, -(n % 2), {_YESTERDAY} {_NUMBERS}",),
+    ),
+    Scene(
+        "a job in each of many queues",
+        100_000,
+        (f"insert into {{jobs}} (task_id, job_queue_id) select 1, {{first}} + n - 1 {_NUMBERS}",),
+        queues=100_000,
+        ours_behind=None,
+        are_queued=True,
+    ),
+    Scene(
+        "a job in each of many queues, behind jobs of other tasks",
+        100_000,
+        (
+            f"insert into {{jobs}} (task_id, priority) select 2, -1 {_NUMBERS}",
+            f"insert into {{jobs}} (task_id, job_queue_id) select 1, {{first}} + n - 1 {_NUMBERS}",
+        ),
+        queues=100_000,
+        ours_behind=None,
+        are_queued=True,
+    ),
+    Scene("a deep queue that is busy, before jobs without a queue", 100_000, (_BUSY, _DEEP), queues=1),
+    Scene(
+        "a deep queue that is busy, before other queues",
+        100_000,
+        (_BUSY, _DEEP),
+        queues=41,
+        ours_behind=f"insert into {{jobs}} (task_id, job_queue_id) {_QUEUED}",
+        are_queued=True,
+    ),
+    Scene(
+        "jobs at each of many priorities",
+        50_000,
+        (f"insert into {{jobs}} (task_id, priority) select 1, n % 1000 {_NUMBERS}",),
+        ours_behind=None,
+    ),
+    Scene(
+        "one job at each of many priorities",
+        1_000,
+        (f"insert into {{jobs}} (task_id, priority) select 1, n {_NUMBERS}",),
+        ours_behind=None,
+    ),
+]
+PLANS = {
+    "claim_jobs": frozenset({"jobs_main_index", "job_queues_pkey1", "tasks_pkey"}),
+    "claim_jobs_by_task": frozenset(
+        {
+            "_ferryman_jobs_by_queue",
+            "_ferryman_jobs_by_task",
+            "_ferryman_queued_jobs_by_task",
+            "job_queues_pkey1",
+            "jobs_main_index",
+            "tasks_pkey",
+        }
+    ),
+}
+"""What each statement reads through, whatever the planner believes; jobs are looked up by their place besides."""
+
+
+ALONE = Scene("nothing else", CLAIM, (f"insert into {{jobs}} (task_id) select 1 {_NUMBERS}",), ours_behind=None)
+ALONE_IN_QUEUES = Scene("nothing else", CLAIM, (SCENES[5].fill[-1],), queues=CLAIM, ours_behind=None, are_queued=True)
+
+
+@pytest.fixture(scope="module")
+def limits(fresh_database: Fresh) -> Limits:
+    """How much a claim may read for each job, without queues and with them, by what it reads on an empty one."""
+    limits = {}
+    for scene in (ALONE, ALONE_IN_QUEUES):
+        with fresh_database() as dsn, session(dsn) as alone:
+            scene.build(alone)
+            limits[scene.are_queued] = MOST_TIMES_AS_MUCH * _buffers_per_job(alone, claims=1)
+    return limits
+
+
+@pytest.fixture(scope="module", params=SCENES, ids=lambda scene: scene.name)
+def scene(request: pytest.FixtureRequest) -> Scene:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def crowded(fresh_database: Fresh, scene: Scene) -> Iterator[Session]:
+    """A full table, and plans that were made when it had been drained and vacuumed."""
+    with fresh_database() as dsn, session(dsn) as crowd:
+        drain_and_vacuum(crowd)
+        _plan(crowd)
+        scene.build(crowd)
+        yield crowd
+
+
+def test_a_claim_that_was_planned_on_a_drained_table_reads_as_little_as_ever(
+    crowded: Session, scene: Scene, limits: Limits
+) -> None:
+    assert _buffers_per_job(crowded) < limits[scene.are_queued]
+
+
+def test_a_claim_that_is_planned_on_the_full_table_reads_as_little_as_ever(
+    crowded: Session, scene: Scene, limits: Limits
+) -> None:
+    crowded.execute(f"analyze {JOBS}, {QUEUES}")
+    crowded.forget_plans()
+    assert _buffers_per_job(crowded) < limits[scene.are_queued]
+
+
+def test_a_claim_that_was_planned_before_the_first_job_came_reads_as_little_as_ever(
+    fresh_database: Fresh, scene: Scene, limits: Limits
+) -> None:
+    with fresh_database() as dsn, session(dsn) as crowd:
+        _plan(crowd)
+        scene.build(crowd, min(scene.size, 5_000))
+        assert _buffers_per_job(crowd) < limits[scene.are_queued]
+
+
+def test_a_priority_that_has_only_future_jobs_costs_one_probe(database: str, limits: Limits) -> None:
+    with session(database) as crowd:
+        _plan(crowd)
+        crowd.execute(
+            f"insert into {JOBS} (task_id, priority, run_at) "
+            "select 1, n % 100, now() + interval '1 day' from generate_series(1, 10000) as n"
+        )
+        crowd.execute(f"insert into {JOBS} (task_id, priority) select 1, 200 from generate_series(1, {CLAIM})")
+
+        buffers = _buffers_per_job(crowd, claims=1) * CLAIM
+
+        assert buffers < limits[False] * CLAIM + 100 * 4
+
+
+def _plan(session: Session) -> None:
+    """Have both claims planned now."""
+    for by_task in (False, True):
+        session.run(working.claim_jobs("me", [1], wanted=1, window=9, now=None, forbidden_flags=None, by_task=by_task))
+
+
+def _buffers_per_job(session: Session, *, claims: int = CLAIMS, size: int = CLAIM) -> float:
+    """What a worker's claims read in all, for each job that it got by them."""
+    jobs = asyncio.run(_claim(session, claims, size))
+    assert {reading.statement: reading.scans for reading in session.readings}.items() <= PLANS.items()
+    assert jobs == claims * size
+    return sum(reading.buffers for reading in session.readings) / jobs
+
+
+async def _claim(session: Session, claims: int, size: int) -> int:
+    claimer = await claimer_on(session)
+    jobs = 0
+    for _ in range(claims):
+        wanted = size
+        while wanted:
+            claimed = await claimer.claim(wanted)
+            wanted -= len(claimed.claims)
+            session.settle(claimed.claims)
+            if not claimer.is_looking_further:
+                break
+        jobs += size - wanted
+    return jobs

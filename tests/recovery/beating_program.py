@@ -1,0 +1,66 @@
+"""A process that only gives signs of life: python -m tests.recovery.beating_program DSN ORDERS
+
+ORDERS is JSON: the rhythm. Each line of its output is JSON too: what happened. Lines of its input are orders:
+`hold` holds the interpreter's lock for some seconds in a single call of C, `end` ends it in good order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from ferryman.recovery.rhythm import Rhythm
+
+from .life import Life
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferryman.recovery.watching import Dead
+
+SECONDS_TO_HOLD = 3.0
+
+
+def main(dsn: str, orders: str) -> None:
+    life = TellingLife(dsn, rhythm=Rhythm(**json.loads(orders)))
+    life.beats.start()
+    for line in sys.stdin:
+        if line.strip() == "hold":
+            say("held", seconds=hold_the_lock())
+        if line.strip() == "end":
+            break
+    life.beats.close()
+
+
+def hold_the_lock() -> float:
+    """Let no other thread run for about `SECONDS_TO_HOLD`."""
+    begun = time.monotonic()
+    sum(range(3_000_000))
+    times = SECONDS_TO_HOLD / (time.monotonic() - begun)
+    begun = time.monotonic()
+    sum(range(int(3_000_000 * times)))
+    return time.monotonic() - begun
+
+
+def say(event: str, **details: Any) -> None:
+    os.write(1, json.dumps({"event": event, **details}).encode() + b"\n")
+
+
+class TellingLife(Life):
+    def _was_registered(self, worker_id: str) -> None:
+        say("registered", worker=worker_id)
+
+    def _was_swept(self, worker_id: str) -> str:
+        say("swept", worker=worker_id)
+        return super()._was_swept(worker_id)
+
+    def _found_dead(self, dead: Sequence[Dead]) -> None:
+        for one in dead:
+            say("dead", worker=one.worker_id, reason=one.reason, silent_for=one.silent_for)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,71 @@
+"""A server that has been up for long, so that the age of a beat counts in full."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.crash.history import History
+from tests.recovery.fleet import Fleet
+from tests.recovery.stage import Stage
+
+from ferryman import Client, SyncClient
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def long_up(database: str) -> str:
+    """The database, to connections that believe that the server was started a year ago."""
+    return _up_for(database, "1 year")
+
+
+@pytest.fixture
+def just_up(database: str) -> str:
+    """The database, to connections that believe that the server was started a moment ago."""
+    return _up_for(database, "1 second")
+
+
+def _up_for(database: str, time: str) -> str:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("create schema pretended")
+        connection.execute(
+            "create function pretended.pg_postmaster_start_time() returns timestamptz language sql"
+            f" as $$ select now() - interval '{time}' $$"
+        )
+    return make_conninfo(database, options="-c search_path=pretended,pg_catalog")
+
+
+@pytest.fixture
+def stage(database: str) -> Iterator[Stage]:
+    """The tables, to be set up and looked at."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        yield Stage(connection)
+
+
+@pytest.fixture
+async def sweeper(long_up: str) -> AsyncIterator[Client]:
+    """A client that sweeps."""
+    async with Client(long_up) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sync_sweeper(long_up: str) -> Iterator[SyncClient]:
+    """A blocking client that sweeps."""
+    with SyncClient(long_up) as opened:
+        yield opened
+
+
+@pytest.fixture
+def fleet(database: str, tmp_path: Path) -> Iterator[Fleet]:
+    """Worker processes with recovery."""
+    history = History(tmp_path / "history.jsonl")
+    made = Fleet(database, history)
+    yield made
+    made.close()
+    history.close()

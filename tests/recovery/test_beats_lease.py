@@ -1,0 +1,103 @@
+"""A worker stops by itself before others may take it for dead."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ferryman.recovery.lease import Lease
+from ferryman.recovery.rhythm import LOOK_SECONDS, Rhythm
+from ferryman.recovery.settings import RecoverySettings
+from ferryman.recovery.watching import Observer, Sign
+
+from .observed_world import EPOCH
+
+
+def make_lease(*, has_session: bool = True) -> Lease:
+    lease = Lease(threshold=300.0, grace=10.0, margin=2.0)
+    lease.begin(has_session=has_session)
+    return lease
+
+
+def test_a_lease_begins_with_the_first_beat() -> None:
+    lease = make_lease()
+    assert not lease.is_safe(0.0)
+
+    lease.beaten(5.0)
+
+    assert lease.is_safe(5.0)
+    assert lease.last_acknowledged == 5.0
+
+
+@pytest.mark.parametrize(("now", "is_safe"), [(107.9, True), (108.0, False)])
+def test_a_session_that_was_not_proved_for_the_grace_ends_it(now: float, is_safe: bool) -> None:
+    lease = make_lease()
+    lease.beaten(50.0)
+
+    lease.proved(100.0)
+
+    assert lease.is_safe(now) is is_safe
+
+
+@pytest.mark.parametrize(("now", "is_safe"), [(397.9, True), (398.0, False)])
+def test_beats_that_were_not_confirmed_for_the_threshold_end_it(now: float, is_safe: bool) -> None:
+    lease = make_lease()
+    lease.beaten(100.0)
+
+    lease.proved(now)
+
+    assert lease.is_safe(now) is is_safe
+
+
+def test_behind_a_pooler_only_beats_count() -> None:
+    lease = make_lease(has_session=False)
+
+    lease.beaten(100.0)
+
+    assert lease.is_safe(397.9)
+
+
+def test_a_swept_worker_has_no_lease_until_it_is_registered_again() -> None:
+    lease = make_lease()
+    lease.beaten(100.0)
+
+    lease.end()
+    assert not lease.is_safe(100.0)
+
+    lease.beaten(101.0)
+    assert lease.is_safe(101.0)
+
+
+@given(
+    looks=st.lists(st.floats(0.1, 4.0), min_size=3, max_size=40),
+    proved_at=st.floats(0.0, 20.0),
+)
+@settings(deadline=None, derandomize=True)
+def test_it_ends_before_an_observer_can_act(looks: list[float], proved_at: float) -> None:
+    lease, observer = make_lease(), Observer(grace=10.0, silent_after=300.0, longest_gap=4.0)
+    lease.beaten(0.0)
+    lease.proved(proved_at)
+    now = 0.0
+
+    for pause in looks:
+        now += pause
+        signs = [Sign("worker", EPOCH, has_lost_session=True)] if now > proved_at else []
+        if observer.looked(signs, is_full=False, sent=now, received=now):
+            assert not lease.is_safe(now)
+
+
+def test_the_rhythm_follows_the_settings() -> None:
+    rhythm = Rhythm.of(RecoverySettings(enabled=True))
+
+    assert rhythm == Rhythm(beat=30.0, sweep=60.0, silent_after=120.0, grace=10.0, look=LOOK_SECONDS)
+    assert (rhythm.tick, rhythm.longest_gap) == (LOOK_SECONDS, 2 * LOOK_SECONDS)
+    assert (rhythm.margin, rhythm.longest_pause) == (2.0, 2.0)
+
+
+def test_with_a_short_grace_a_worker_proves_its_session_often_enough() -> None:
+    rhythm = Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=timedelta(seconds=1)))
+
+    assert rhythm.tick < rhythm.grace - rhythm.margin

@@ -1,0 +1,48 @@
+"""Sweeps beside the real Node worker, which never registers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.interop import nodes
+from tests.recovery.stage import sweep_as_worker
+
+from ferryman.recovery.results import SweepStaleWorkersOptions
+
+if TYPE_CHECKING:
+    from tests.recovery.stage import Stage
+
+    from ferryman import Client
+
+AT_ONCE = SweepStaleWorkersOptions(sweep_threshold=timedelta(microseconds=1), recovery_delay=timedelta())
+
+
+@pytest.mark.parametrize("version", ["0.17", "0.18"])
+async def test_a_node_worker_with_a_long_job_is_left_alone(
+    version: str, stage: Stage, sweeper: Client, database: str
+) -> None:
+    with nodes.working(version, database, command="hold") as node:
+        job_id = stage.add_job(queue_name="q")["id"]
+        assert node.next_line() == "holding"
+        owner = stage.job(job_id)["locked_by"]
+        for table in ("_private_jobs", "_private_job_queues"):
+            stage.query(f"update graphile_worker.{table} set locked_at = now() - interval '3 hours'")
+        assert (await sweeper.sweep_stale_workers(AT_ONCE)).worker_ids == ()
+        assert (await sweep_as_worker(sweeper)).worker_ids == ()
+        assert (stage.job(job_id)["locked_by"], stage.queue("q")["locked_by"]) == (owner, owner)
+
+
+@pytest.mark.parametrize("version", ["0.17", "0.18"])
+async def test_a_dead_node_worker_can_be_named_and_another_one_runs_its_job(
+    version: str, stage: Stage, sweeper: Client, database: str
+) -> None:
+    with nodes.working(version, database, command="hold") as node:
+        job_id = stage.add_job(queue_name="q", payload={"n": 1})["id"]
+        assert node.next_line() == "holding"
+    owner = stage.job(job_id)["locked_by"]
+    named = SweepStaleWorkersOptions(recovery_delay=timedelta(), worker_ids=[owner])
+    result = await sweeper.sweep_stale_workers(named)
+    assert [(each.job_id, each.reason) for each in result.recoveries] == [(job_id, "by hand")]
+    assert [job["payload"] for job in nodes.run(version, "runOnce", database)] == [{"n": 1}]

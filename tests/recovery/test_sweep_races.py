@@ -1,0 +1,252 @@
+"""Sweeps among others who change the same rows, in several batches, and at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from tests.recovery.stage import seen, sweep_as_worker
+from tests.waiting import somebody_waits_for_a_lock, until
+
+from ferryman.database.sessions import AsyncSession
+from ferryman.database.steps import Commit, Emit, Transaction
+from ferryman.errors import DatabaseError, DatabaseUnavailableError
+from ferryman.hooks import HookRegistry, JobInterrupted, JobRecovery, JobRecoveryResult, WorkerRecovered
+from ferryman.queries import recovering
+from ferryman.recovery.results import SweepStaleWorkersOptions
+
+if TYPE_CHECKING:
+    from tests.recovery.stage import Stage
+
+    from ferryman import Client
+    from ferryman.database.steps import Steps
+
+
+async def test_many_jobs_are_recovered_in_batches(stage: Stage, sweeper: Client) -> None:
+    jobs = [stage.held_job(stage.worker()) for _ in range(7)]
+    result = await sweep_as_worker(sweeper, batch=3)
+    assert [each.job_id for each in result.recoveries] == jobs
+    assert (stage.workers(), stage.lost_workers()[0]["recovered_jobs"]) == ([], 7)
+
+
+async def test_a_last_batch_that_is_full_ends_the_sweep_all_the_same(stage: Stage, sweeper: Client) -> None:
+    for _ in range(6):
+        stage.held_job(stage.worker())
+    assert (await sweep_as_worker(sweeper, batch=3)).recovered_count == 6
+    assert stage.workers() == []
+
+
+async def test_the_jobs_of_several_dead_workers_share_batches(stage: Stage, sweeper: Client) -> None:
+    for number in range(8):
+        stage.held_job(stage.worker(f"worker {number % 3}"))
+    result = await sweep_as_worker(sweeper, batch=3)
+    assert (result.recovered_count, len(result.worker_ids), stage.workers()) == (8, 3, [])
+
+
+async def test_sweeps_at_the_same_time_recover_each_job_once(stage: Stage, sweeper: Client) -> None:
+    jobs = [stage.held_job(stage.worker(f"worker {number % 5}")) for number in range(60)]
+    results = await asyncio.gather(*(sweep_as_worker(sweeper, batch=7) for _ in range(8)))
+    recovered = [each.job_id for result in results for each in result.recoveries]
+    assert sorted(recovered) == jobs
+    assert sorted(crash["job_id"] for crash in stage.crashes()) == jobs
+    assert all(stage.job(job_id)["attempts"] == 0 for job_id in jobs)
+
+
+async def test_a_sweep_that_is_cut_off_leaves_whole_batches_behind_and_the_next_one_goes_on(
+    stage: Stage, sweeper: Client
+) -> None:
+    jobs = [stage.held_job(stage.worker(), queue_name=f"q{number}") for number in range(4)]
+    hooks = HookRegistry()
+
+    @hooks.on(JobInterrupted)
+    def cut_off(event: JobInterrupted) -> None:
+        if event.job.id == jobs[1]:
+            stage.query(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+
+    with pytest.raises(DatabaseUnavailableError):
+        await sweep_as_worker(sweeper, hooks=hooks, batch=2)
+    assert [stage.job(job_id)["locked_by"] for job_id in jobs] == [None, None, "dead", "dead"]
+    assert [stage.queue(f"q{number}")["locked_by"] for number in range(4)] == [None, None, "dead", "dead"]
+    assert (stage.workers(), len(stage.crashes())) == (["dead"], 2)
+    await until_it_answers(sweeper)
+    assert (await sweep_as_worker(sweeper)).recovered_count == 2
+    assert stage.workers() == []
+
+
+async def test_a_beat_that_is_on_its_way_saves_the_worker(stage: Stage, sweeper: Client) -> None:
+    job_id = stage.held_job(stage.worker())
+    with stage.connection.transaction():
+        stage.query("select graphile_worker.worker_heartbeat('dead')")
+        result = await sweep_as_worker(sweeper)
+        assert (result.worker_ids, result.recovered_count) == ((), 0)
+    assert stage.job(job_id)["locked_by"] == "dead"
+    assert stage.workers() == ["dead"]
+
+
+async def test_no_beat_saves_a_worker_that_somebody_has_named(
+    stage: Stage, sweeper: Client, database: str, connection: psycopg.Connection
+) -> None:
+    stage.held_job(stage.worker("alive", age="1 second"))
+    with psycopg.connect(database) as beating:
+        beating.execute("update graphile_worker._private_workers set last_heartbeat_at = now()")
+        options = SweepStaleWorkersOptions(worker_ids=["alive"])
+        sweeping = asyncio.create_task(sweeper.sweep_stale_workers(options))
+        await until(lambda: somebody_waits_for_a_lock(connection), "the sweep waits for the beat")
+        connection.rollback()
+        beating.commit()
+        assert (await sweeping).recovered_count == 1
+    assert stage.workers() == []
+
+
+async def test_a_job_that_is_being_settled_is_left_to_its_settler(stage: Stage, sweeper: Client) -> None:
+    settled, other = stage.held_job(stage.worker()), stage.held_job()
+    with stage.connection.transaction():
+        stage.query("delete from graphile_worker._private_jobs where id = %s", settled)
+        result = await sweep_as_worker(sweeper)
+    assert [each.job_id for each in result.recoveries] == [other]
+    assert stage.workers() == ["dead"], "it seemed to hold a job still"
+    assert (await sweep_as_worker(sweeper)).worker_ids == ("dead",)
+    assert stage.workers() == []
+
+
+async def test_the_sweep_does_not_wait_for_a_transaction_that_holds_a_job(stage: Stage, sweeper: Client) -> None:
+    stage.held_job(stage.worker())
+    with stage.connection.transaction():
+        stage.query("select from graphile_worker._private_jobs for update")
+        result = await asyncio.wait_for(sweep_as_worker(sweeper), 10)
+    assert result.recovered_count == 0
+
+
+async def test_a_job_that_is_claimed_anew_while_hooks_think_is_left_alone(stage: Stage, sweeper: Client) -> None:
+    """The first claim was lost, the same worker took the job again: it is another claim, which nobody decided about."""
+    job_id = stage.held_job(stage.worker())
+    hooks = HookRegistry()
+
+    @hooks.on(JobRecovery)
+    def claim_anew(_event: JobRecovery) -> None:
+        stage.claim(job_id, "dead", "30 minutes")
+
+    result = await sweep_as_worker(sweeper, hooks=hooks)
+    assert result.recovered_count == 0
+    assert (stage.job(job_id)["locked_by"], stage.crashes()) == ("dead", [])
+
+
+async def test_a_job_that_is_completed_while_hooks_think_is_gone(stage: Stage, sweeper: Client) -> None:
+    job_id = stage.held_job(stage.worker())
+    hooks = HookRegistry()
+
+    @hooks.on(JobRecovery)
+    def complete(_event: JobRecovery) -> None:
+        stage.query("delete from graphile_worker._private_jobs where id = %s", job_id)
+
+    result = await sweep_as_worker(sweeper, hooks=hooks)
+    assert (result.recovered_count, result.worker_ids, stage.crashes()) == (0, ("dead",), [])
+
+
+async def test_a_worker_that_beats_while_hooks_think_keeps_its_jobs(stage: Stage, sweeper: Client) -> None:
+    job_id = stage.held_job(stage.worker())
+    hooks = HookRegistry()
+
+    @hooks.on(JobRecovery)
+    def beat(_event: JobRecovery) -> None:
+        stage.query("select graphile_worker.worker_heartbeat('dead')")
+
+    result = await sweep_as_worker(sweeper, hooks=hooks)
+    assert (result.recovered_count, result.worker_ids) == (0, ())
+    assert (stage.job(job_id)["locked_by"], stage.workers()) == ("dead", ["dead"])
+
+
+async def test_a_job_that_is_replaced_while_hooks_think_stays_replaced(stage: Stage, sweeper: Client) -> None:
+    job_id = stage.held_job(stage.worker(), job_key="k", age="1 minute")
+    hooks = HookRegistry()
+
+    @hooks.on(JobRecovery)
+    def replace(event: JobRecovery) -> JobRecoveryResult:
+        stage.add_job(job_key="k")
+        return JobRecoveryResult.Reschedule(event.job.run_at, attempts=0)
+
+    result = await sweep_as_worker(sweeper, hooks=hooks)
+    assert [each.decision for each in result.recoveries] == ["superseded"]
+    assert not stage.job(job_id)["is_available"]
+
+
+async def test_a_beat_that_comes_during_the_sweep_waits_and_finds_out(
+    stage: Stage, sweeper: Client, connection: psycopg.Connection, database: str
+) -> None:
+    """While its jobs are being taken a worker cannot seem alive again."""
+    stage.held_job(stage.worker())
+    observed = [seen(stage, "dead")]
+    with psycopg.connect(database, autocommit=True) as blocker, psycopg.connect(database, autocommit=True) as worker:
+        # Holds up the last statement of the sweep, when everything else is done.
+        with blocker.transaction():
+            blocker.execute("lock table graphile_worker._ferryman_lost_workers in access exclusive mode")
+            sweeping = asyncio.create_task(sweep_as_worker(sweeper, observed=observed, finds_orphans=False))
+            await until(lambda: somebody_waits_for_a_lock(connection), "the sweep waits")
+            beat = asyncio.create_task(
+                asyncio.to_thread(
+                    worker.execute,
+                    "update graphile_worker._private_workers set last_heartbeat_at = now() where id = 'dead'",
+                )
+            )
+            await until(lambda: _waiting(connection) == 2, "the beat waits for the sweep")
+        assert (await sweeping).recovered_count == 1
+        assert (await beat).rowcount == 0
+
+
+async def until_it_answers(client: Client) -> None:
+    """Let the pool find out which of its connections are gone."""
+    for _ in range(50):
+        try:
+            await client.list_active_workers()
+        except DatabaseUnavailableError:
+            continue
+        return
+    raise AssertionError("the client never answered again")
+
+
+def _waiting(connection: psycopg.Connection) -> int:
+    row = connection.execute(
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
+    stage: Stage, sweeper: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frozen process keeps its session, and with it the lock of sweeps, until the server ends it."""
+    monkeypatch.setattr(recovering, "IDLE_SECONDS", 0.5)
+    job_id = stage.held_job(stage.worker())
+    hooks, has_lock, is_over = HookRegistry(), asyncio.Event(), asyncio.Event()
+
+    @hooks.on(WorkerRecovered)
+    async def hang(_: WorkerRecovered) -> None:
+        has_lock.set()
+        await is_over.wait()
+
+    def half_a_sweep() -> Steps[None]:
+        yield Transaction()
+        yield recovering.take_sweep_lock("graphile_worker")
+        yield Emit(hooks, WorkerRecovered(worker_id="frozen", dead_worker_ids=(), jobs_recovered=0))
+        yield Commit()
+
+    hanging = asyncio.create_task(AsyncSession(lambda: sweeper.pool, sweeper.schema).run(half_a_sweep()))
+    await has_lock.wait()
+    assert (await sweep_as_worker(sweeper)).is_already_running
+    await until(lambda: not _is_lock_held(stage), "the server ends the session")
+    assert not (await sweep_as_worker(sweeper)).is_already_running
+    assert stage.job(job_id)["locked_by"] is None
+    is_over.set()
+    with pytest.raises(DatabaseError, match="idle-in-transaction timeout"):
+        await hanging
+
+
+def _is_lock_held(stage: Stage) -> bool:
+    held = "select pid from pg_locks where locktype = 'advisory' and classid = %s::bigint::oid"
+    return stage.query(held, recovering.SWEEP_LOCK_CLASS) != []

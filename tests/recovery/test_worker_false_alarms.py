@@ -1,0 +1,105 @@
+"""Whatever keeps a live worker busy or away, nobody takes it for dead."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from tests.crash.proxy import Fate, Proxy
+from tests.recovery.life import over_tcp
+from tests.recovery.quick import PATIENT, QUICK
+
+if TYPE_CHECKING:
+    from tests.recovery.fleet import Fleet
+
+    from ferryman.embedded import EmbeddedPostgres
+
+FIVE_MINUTES = {**QUICK, "sweep_threshold": 4.0, "claimed_threshold": 4.0}
+FOUR_MINUTES = 3.2
+"""Seconds, at this pace."""
+BEATS = 6
+"""They take longer than the threshold: whoever would be swept was swept by then."""
+
+
+async def test_a_handler_that_holds_the_interpreter_for_four_of_five_minutes_does_not_get_its_worker_swept(
+    fleet: Fleet,
+) -> None:
+    """Its thread cannot beat. The server keeps its session lock, and the threshold is longer."""
+    busy, other = await fleet.started(FIVE_MINUTES, FIVE_MINUTES, concurrency=1)
+    [job] = await fleet.add("hold_the_interpreter", seconds=FOUR_MINUTES)
+    await fleet.until_gone(job)
+    for worker in (busy, other):
+        await fleet.until_beaten(worker.first_id, 2)
+    assert fleet.lost() == []
+    assert fleet.history.jobs("refused") == []
+    assert {busy.first_id, other.first_id} == {*fleet.workers()}
+
+
+async def test_a_handler_that_computes_for_twice_the_threshold_does_not_get_its_worker_swept(fleet: Fleet) -> None:
+    """It blocks the event loop with Python code. Beats come from a thread of their own."""
+    workers = await fleet.started(QUICK, QUICK, concurrency=1)
+    [job] = await fleet.add("compute", seconds=2 * QUICK["sweep_threshold"])
+    await fleet.until_settled(job)
+    for worker in workers:
+        await fleet.until_beaten(worker.first_id, 2)
+    assert fleet.lost() == []
+    assert fleet.history.jobs("started") == [job]
+
+
+async def test_after_an_outage_of_any_length_everybody_goes_on_and_nobody_is_swept(
+    fleet: Fleet, server: EmbeddedPostgres
+) -> None:
+    """From a blink to twice the threshold, which is ten minutes at this pace. Jobs run through it and are settled."""
+    async with Proxy(over_tcp(server, fleet.dsn)) as network:
+        workers = await fleet.started(QUICK, QUICK, dsn=network.dsn, concurrency=1)
+        for number, seconds in enumerate((0.1, QUICK["lost_session_grace"], 2 * QUICK["sweep_threshold"])):
+            gate = fleet.gate(f"gate {number}")
+            [job] = await fleet.add(queue="a", gate=str(gate))
+            owner = await fleet.until_started(job)
+
+            network.new_connections = Fate.REFUSED
+            network.reset()
+            await asyncio.sleep(seconds)
+            network.new_connections = Fate.WORK
+
+            gate.touch()
+            assert await fleet.until_settled(job) == owner
+            for worker in workers:
+                await fleet.until_beaten(worker.first_id, 2)
+        assert fleet.lost() == []
+        assert fleet.history.jobs("refused") == []
+
+
+async def test_a_sweeper_that_was_stopped_takes_nobody_for_dead_when_it_goes_on(fleet: Fleet) -> None:
+    """It saw no beats because it did not look."""
+    sweeper, other = await fleet.started(QUICK, PATIENT)
+    await fleet.until_beaten(sweeper.first_id, 2)
+
+    sweeper.stop()
+    stopped_at = time.monotonic()
+    while time.monotonic() < stopped_at + 2 * QUICK["sweep_threshold"]:
+        await fleet.until_beaten(other.first_id, 1)
+    sweeper.go_on()
+
+    await fleet.until_beaten(sweeper.first_id, BEATS)
+    assert fleet.lost() == []
+    assert {sweeper.first_id, other.first_id} == {*fleet.workers()}
+
+
+async def test_a_clock_of_the_database_that_jumps_back_and_ahead_gets_nobody_swept(fleet: Fleet) -> None:
+    """Beats move, whatever they say of the time."""
+    first, second = await fleet.started(QUICK, QUICK)
+    for jump in ("-1 day", "1 day"):
+        fleet.rows(
+            "create or replace function jump() returns trigger language plpgsql as "
+            f"$$ begin new.last_heartbeat_at := new.last_heartbeat_at + interval '{jump}'; return new; end $$"
+        )
+        fleet.rows(
+            "create or replace trigger jump before update on graphile_worker._private_workers "
+            "for each row execute function jump()"
+        )
+        await fleet.until_beaten(first.first_id, BEATS)
+        await fleet.until_beaten(second.first_id, 1)
+    assert fleet.lost() == []
+    assert {first.first_id, second.first_id} == {*fleet.workers()}

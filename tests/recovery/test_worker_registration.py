@@ -1,0 +1,175 @@
+"""Workers that register, those that do not, and what is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from tests.recovery.quick import OFF, PATIENT, QUICK, recovery_of
+from tests.waiting import until
+from tests.worker.life import running, worker_of
+
+from ferryman import (
+    App,
+    Client,
+    LocalQueueConfig,
+    SweepStaleWorkersOptions,
+    Worker,
+    WorkerOptions,
+    WorkerRecoveryConfig,
+)
+from ferryman import __version__ as version
+from ferryman.cli.worker.plan import Plan
+from ferryman.hooks import HookRegistry
+from ferryman.recovery.rhythm import Rhythm
+from ferryman.worker import life
+
+if TYPE_CHECKING:
+    from tests.recovery.fleet import Fleet
+
+
+@pytest.fixture
+def app(database: str) -> App:
+    return App(database)
+
+
+async def test_a_worker_registers_itself_and_says_what_it_is(app: App, client: Client) -> None:
+    @app.task
+    async def nothing() -> None:
+        """Nobody adds such jobs."""
+
+    worker = worker_of(app, recovery=recovery_of(), concurrency=7, local_queue=LocalQueueConfig())
+    async with running(worker):
+        await until(lambda: worker._life is not None and not worker._life._is_fenced(), "the worker is registered")
+        [active] = await client.list_active_workers(timedelta(minutes=1))
+    assert active.worker_id == worker.worker_id
+    assert worker.worker_id.startswith("ferryman-")
+    assert not active.is_stale
+    session_key = active.metadata["session_key"]
+    assert active.metadata == {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "version": version,
+        "tasks": ["nothing"],
+        "concurrency": 7,
+        "prefetches": True,
+        "on_crash": "requeue",
+        "beat_interval": QUICK["heartbeat_interval"],
+        "session_key": session_key,
+    }
+
+
+async def test_a_worker_refreshes_its_heartbeat_at_the_interval(fleet: Fleet) -> None:
+    [worker] = await fleet.started(QUICK)
+    first = fleet.beats(worker.first_id)
+    await fleet.until_beaten(worker.first_id, 4)
+    elapsed = (fleet.beats(worker.first_id) - first).total_seconds()
+    rhythm = Rhythm.of(recovery_of().settings)
+    assert elapsed >= 4 * (rhythm.beat - rhythm.tick)
+
+
+async def test_a_worker_that_ends_in_order_deregisters(fleet: Fleet) -> None:
+    [worker] = await fleet.started(QUICK)
+    assert fleet.workers() == [worker.first_id]
+    assert await worker.end_in_order() == 0
+    assert (fleet.workers(), fleet.lost()) == ([], [])
+
+
+async def test_a_worker_that_could_not_settle_stays_registered_and_its_job_is_recovered(
+    fleet: Fleet, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life, "SECONDS_TO_FLUSH", 0.2)
+    monkeypatch.setattr(life, "SECONDS_AFTER_HURRY", 0.2)
+    started, gate = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def wait() -> None:
+        started.set()
+        await gate.wait()
+
+    [job] = await fleet.add("wait")
+    worker = worker_of(app, recovery=recovery_of(PATIENT))
+    with psycopg.connect(fleet.dsn) as blocker:
+        async with running(worker):
+            await started.wait()
+            # Beats do not touch this table, so the worker is heard, but cannot settle.
+            blocker.execute("lock table graphile_worker._private_jobs in exclusive mode")
+            gate.set()
+        assert fleet.workers() == [worker.worker_id]
+    heir = App(fleet.dsn)
+    heir.task(wait.function, identifier="wait")
+    async with running(worker_of(heir, recovery=recovery_of(PATIENT))):
+        await fleet.until_gone(job)
+    assert fleet.lost() == [worker.worker_id]
+
+
+async def test_a_worker_that_runs_once_registers_for_that_time(fleet: Fleet, app: App) -> None:
+    seen: list[str] = []
+
+    @app.task
+    async def look() -> None:
+        seen.extend(fleet.workers())
+
+    await fleet.add("look")
+    worker = worker_of(app, recovery=recovery_of())
+    await worker.run_once()
+    assert seen == [worker.worker_id]
+    assert (fleet.workers(), fleet.lost()) == ([], [])
+
+
+async def test_a_worker_without_recovery_registers_nothing_and_its_locks_are_never_swept(fleet: Fleet) -> None:
+    [worker] = await fleet.started(OFF)
+    [job] = await fleet.add(queue="a", gate=str(fleet.gate()))
+    await fleet.until_started(job)
+    assert worker.first_id.startswith("ferryman_unregistered-")
+    assert fleet.workers() == []
+    worker.kill()
+
+    async with Client(fleet.dsn) as client:
+        at_once = SweepStaleWorkersOptions(sweep_threshold=timedelta(microseconds=1))
+        assert (await client.sweep_stale_workers(at_once)).worker_ids == ()
+        assert fleet.job(job).locked_by == worker.first_id
+        named = SweepStaleWorkersOptions(worker_ids=[worker.first_id])
+        assert (await client.sweep_stale_workers(named)).recovered_count == 1
+
+
+def test_recovery_is_off_until_somebody_asks_for_it() -> None:
+    assert not WorkerOptions().recovery.settings.enabled
+    assert Worker(App("postgresql://nowhere")).worker_id.startswith("ferryman_unregistered-")
+
+
+@pytest.mark.parametrize("name", ["heartbeat_interval", "sweep_interval", "sweep_threshold", "recovery_delay"])
+def test_the_convenience_options_of_a_worker_also_enable_recovery(name: str) -> None:
+    minute = timedelta(minutes=1)
+    settings = WorkerOptions(**{name: minute}).recovery.settings
+    assert settings.enabled
+    assert getattr(settings, name) == minute
+
+
+def test_convenience_options_change_single_settings_of_a_config() -> None:
+    config = WorkerRecoveryConfig(max_crashes=5)
+    settings = WorkerOptions(recovery=config, recovery_delay=timedelta()).recovery.settings
+    assert (settings.max_crashes, settings.recovery_delay) == (5, timedelta())
+
+
+def test_ferryman_worker_recovers_by_default_and_without_a_delay() -> None:
+    settings = Plan(target="app").options(App(), hooks=HookRegistry()).recovery.settings
+    assert settings.enabled
+    assert settings.recovery_delay == timedelta()
+    usual = WorkerRecoveryConfig(enabled=True).settings
+    assert (settings.heartbeat_interval, settings.sweep_interval) == (usual.heartbeat_interval, usual.sweep_interval)
+
+
+def test_ferryman_worker_leaves_an_application_its_own_choice() -> None:
+    app = App(worker=WorkerOptions(recovery=WorkerRecoveryConfig(enabled=False)))
+    assert not Plan(target="app").options(app, hooks=HookRegistry()).recovery.settings.enabled
+
+
+def test_ferryman_worker_can_be_told_not_to_recover() -> None:
+    app = App(worker=WorkerOptions(heartbeat_interval=timedelta(seconds=10)))
+    assert not Plan(target="app", no_recovery=True).options(app, hooks=HookRegistry()).recovery.settings.enabled

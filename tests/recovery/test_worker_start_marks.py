@@ -1,0 +1,139 @@
+"""Workers that claim ahead mark the start of jobs where it matters, and only there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.recovery.fleet import idle_app
+from tests.recovery.quick import PATIENT, recovery_of
+from tests.waiting import until
+from tests.worker.life import running, worker_of
+
+from ferryman import App, LocalQueueConfig, RawJobSpec
+
+if TYPE_CHECKING:
+    import psycopg
+    from tests.recovery.fleet import Fleet
+
+    from ferryman import Client
+    from ferryman.retries import OnCrash
+
+JOBS = 60
+
+
+async def test_when_a_worker_is_killed_what_it_had_started_follows_the_policy_and_the_rest_goes_back(
+    fleet: Fleet,
+) -> None:
+    gate = str(fleet.gate())
+    [failing] = await fleet.add("fail_on_crash", gate=gate)
+    [retried] = await fleet.add("retry_on_crash", gate=gate)
+    waiting = [*await fleet.add("fail_on_crash", count=2), *await fleet.add("retry_on_crash", count=2)]
+    [unknown] = await fleet.add("work")
+    before = {job.id: job for job in fleet.jobs()}
+    killed = fleet.start(PATIENT, concurrency=2, prefetch=10)
+    await fleet.until_started(failing)
+    await fleet.until_started(retried)
+    await until(lambda: all(job.locked_by for job in fleet.jobs()), "the others are claimed ahead")
+
+    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(PATIENT))):
+        killed.kill()
+        await fleet.until_swept(killed.first_id)
+
+    failed = fleet.job(failing)
+    assert (failed.attempts, failed.last_error[:13]) == (failed.max_attempts, "WorkerCrashed")
+    again = fleet.job(retried)
+    assert (again.attempts, again.locked_by, again.last_error[:13]) == (1, None, "WorkerCrashed")
+    for job in map(fleet.job, waiting):
+        assert (job.attempts, job.locked_by, job.last_error) == (0, None, None)
+        assert job.run_at == before[job.id].run_at
+        assert [crash.decision for crash in fleet.crashes(job.id)] == ["given back"]
+    assert [(crash.decision, crash.started) for crash in fleet.crashes(unknown)] == [("requeue", None)]
+
+
+@pytest.mark.parametrize(
+    ("on_crash", "default", "is_marked"),
+    [(None, "requeue", False), ("requeue", "fail", False), ("fail", "requeue", True), (None, "retry", True)],
+)
+async def test_a_start_is_marked_only_where_a_crash_would_not_simply_requeue_the_job(
+    client: Client, connection: psycopg.Connection, on_crash: OnCrash | None, default: OnCrash, is_marked: bool
+) -> None:
+    statements = count_statements(connection)
+    done = await run_jobs(client, on_crash, default=default, local_queue=LocalQueueConfig(size=100))
+    assert len(done) == JOBS
+    if is_marked:
+        # Those that begin at the same moment share a statement.
+        assert 0 < statements() < JOBS
+    else:
+        assert statements() == 0
+
+
+async def test_a_worker_that_claims_only_what_it_starts_marks_nothing(
+    client: Client, connection: psycopg.Connection
+) -> None:
+    statements = count_statements(connection)
+    assert len(await run_jobs(client, "fail")) == JOBS
+    assert statements() == 0
+
+
+async def test_without_recovery_nothing_is_marked(client: Client, connection: psycopg.Connection) -> None:
+    statements = count_statements(connection)
+    done = await run_jobs(client, "fail", local_queue=LocalQueueConfig(size=100), is_on=False)
+    assert len(done) == JOBS
+    assert statements() == 0
+
+
+async def test_a_job_that_has_crashed_before_is_marked_whatever_its_policy(
+    client: Client, connection: psycopg.Connection
+) -> None:
+    statements = count_statements(connection)
+    await client.add_raw_job("task", {"number": 0})
+    connection.execute(
+        "update graphile_worker._private_jobs set last_error = 'Job recovered after worker interruption'"
+    )
+    await run_jobs(client, "requeue", count=0, local_queue=LocalQueueConfig(size=100), expects=1)
+    assert statements() == 1
+
+
+async def run_jobs(
+    client: Client,
+    on_crash: OnCrash | None,
+    *,
+    count: int = JOBS,
+    expects: int = JOBS,
+    default: OnCrash = "requeue",
+    is_on: bool = True,
+    **options: Any,
+) -> list[int]:
+    """Let a worker run jobs of one task; what was run."""
+    app, done = App(client.address.conninfo), []
+
+    @app.task(identifier="task", on_crash=on_crash)
+    async def task(number: int) -> None:
+        done.append(number)
+
+    await client.add_raw_jobs([RawJobSpec("task", {"number": number}) for number in range(count)])
+    recovery = recovery_of({**PATIENT, "on_crash": default, "enabled": is_on})
+    async with running(worker_of(app, recovery=recovery, concurrency=10, **options)):
+        await until(lambda: len(done) == expects, "all jobs run")
+    return done
+
+
+def count_statements(connection: psycopg.Connection) -> Any:
+    """A function that says how many statements have touched the marks since now."""
+    connection.execute("create sequence statements")
+    connection.execute(
+        "create function count_one() returns trigger language plpgsql as "
+        "$$ begin perform nextval('public.statements'); return null; end $$"
+    )
+    connection.execute(
+        "create trigger counted before insert on graphile_worker._ferryman_started_jobs "
+        "for each statement execute function count_one()"
+    )
+
+    def counted() -> int:
+        row = connection.execute("select case when is_called then last_value else 0 end from statements").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    return counted

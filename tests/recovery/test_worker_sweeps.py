@@ -1,0 +1,149 @@
+"""What workers do for others: they sweep, ask and tell hooks, and forget old records."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tests.recovery.fleet import idle_app
+from tests.recovery.quick import PATIENT, QUICK, recovery_of
+from tests.waiting import until
+from tests.worker.life import running, worker_of
+
+from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult
+from ferryman.recovery.vain_sweeps import VainSweeps
+from ferryman.recovery.watching import Dead
+from ferryman.worker import recovering
+
+if TYPE_CHECKING:
+    import pytest
+    from tests.recovery.fleet import Fleet
+    from tests.recovery.stage import Stage
+
+    from ferryman import SweepStaleWorkersResult
+    from ferryman.database.steps import Steps
+    from ferryman.recovery.sweeping import Sweep
+
+SECONDS_OF_WORK = 5.0
+"""What a busy machine may need on top."""
+
+
+async def test_a_killed_worker_is_noticed_by_its_session_and_another_one_runs_its_job(fleet: Fleet) -> None:
+    """Long before its silence would tell. Hooks are asked and told by the worker that sweeps."""
+    killed, heir = await fleet.started(PATIENT, PATIENT, concurrency=1)
+    gate = fleet.gate()
+    [job] = await fleet.add(queue="a", gate=str(gate))
+    if await fleet.until_started(job) == heir.first_id:
+        killed, heir = heir, killed
+
+    killed_at = time.monotonic()
+    killed.kill()
+
+    assert await fleet.until_started(job, 2) == heir.first_id
+    assert time.monotonic() - killed_at < PATIENT["sweep_threshold"] / 4
+    gate.touch()
+    assert await fleet.until_settled(job) == heir.first_id
+    [asked] = fleet.history.lines("asked")
+    assert (asked["job"], asked["worker"], asked["previous"]) == (job, heir.first_id, killed.first_id)
+    [told] = fleet.history.lines("interrupted")
+    assert (told["job"], told["worker"], told["reason"]) == (job, killed.first_id, "worker_crashed")
+    [recovered] = fleet.history.lines("recovered")
+    assert (recovered["worker"], recovered["dead"], recovered["jobs"]) == (heir.first_id, [killed.first_id], 1)
+
+
+async def test_a_hung_worker_is_found_by_its_silence_within_beat_threshold_and_sweep(fleet: Fleet) -> None:
+    """Its session lasts. Recovery takes from the threshold to the sum of all three, and what the work takes."""
+    hung, other = await fleet.started(PATIENT, QUICK)
+    await fleet.until_beaten(other.first_id, 2)
+    stopped_at = time.monotonic()
+    hung.stop()
+    await fleet.until_swept(hung.first_id)
+    seconds = time.monotonic() - stopped_at
+    assert seconds > QUICK["sweep_threshold"] - QUICK["heartbeat_interval"]
+    limit = QUICK["heartbeat_interval"] + QUICK["sweep_threshold"] + QUICK["sweep_interval"]
+    assert seconds < limit + SECONDS_OF_WORK
+
+
+async def test_the_background_sweeper_recovers_orphans_too(fleet: Fleet, stage: Stage) -> None:
+    orphan = stage.held_job("ferryman-0123456789abcdef01", age="1 hour", queue_name="a")
+    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
+        await until(lambda: stage.job(orphan)["locked_by"] is None, "the orphan is recovered")
+    assert fleet.locked_queues() == []
+
+
+async def test_the_background_sweeper_runs_at_its_interval(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A little sooner, so that workers which were started together do not stay together."""
+    times: list[float] = []
+    sweep_once = recovering.sweep_once
+
+    def timed(sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
+        times.append(time.monotonic())
+        return sweep_once(sweep)
+
+    monkeypatch.setattr(recovering, "sweep_once", timed)
+    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
+        await until(lambda: len(times) == 5, "five sweeps")
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) > 0.7 * QUICK["sweep_interval"]
+
+
+async def test_a_job_that_a_hook_skips_is_asked_about_again_but_not_at_every_look(fleet: Fleet, stage: Stage) -> None:
+    hooks, asked = HookRegistry(), []
+
+    @hooks.on(JobRecovery)
+    def skip(event: JobRecovery) -> JobRecoveryResult:
+        asked.append(time.monotonic())
+        return JobRecoveryResult.Skip()
+
+    stage.held_job(stage.worker("dead", session_key=12345))
+    config = {**PATIENT, "sweep_interval": 1.0}
+    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(config), hooks=hooks)):
+        await until(lambda: len(asked) >= 2, "the hook is asked again")
+    assert asked[1] - asked[0] > 0.9
+
+
+def test_sweeps_in_vain_become_ever_rarer_up_to_the_interval() -> None:
+    beat = datetime(2026, 1, 1, tzinfo=UTC)
+    vain, dead = VainSweeps(60.0), Dead("w", beat, "session lost", 10.0)
+    now, pauses = 1000.0, []
+    for _ in range(7):
+        assert vain.is_worth_it(dead, now)
+        vain.swept(dead, now)
+        begun = now
+        while not vain.is_worth_it(dead, now):
+            now += 1.0
+        pauses.append(now - begun)
+    assert pauses == [2, 4, 8, 16, 32, 60, 60]
+    assert vain.is_worth_it(Dead("w", beat + timedelta(seconds=1), "session lost", 10.0), now)
+
+
+async def test_old_records_are_forgotten_every_hour(
+    fleet: Fleet, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert recovering.SECONDS_BETWEEN_PRUNINGS == 3600
+    monkeypatch.setattr(recovering, "SECONDS_UNTIL_PRUNING", 0.2)
+    monkeypatch.setattr(recovering, "SECONDS_BETWEEN_PRUNINGS", 0.2)
+    job = stage.add_job()["id"]
+    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
+        for _ in range(2):
+            stage.crashed_before(job, age="31 days")
+            stage.crashed_before(job, age="29 days")
+            await until(lambda: len(stage.crashes()) == 1, "the old crash is forgotten")
+            stage.query("delete from graphile_worker._ferryman_crashes")
+
+
+async def test_a_sweep_that_fails_is_not_the_last(fleet: Fleet, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the error is."""
+    errors = iter([RuntimeError("broken")])
+    sweep_once = recovering.sweep_once
+
+    def failing_at_first(sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
+        for error in errors:
+            raise error
+        return sweep_once(sweep)
+
+    monkeypatch.setattr(recovering, "sweep_once", failing_at_first)
+    orphan = stage.held_job("ferryman-0123456789abcdef01", age="1 hour")
+    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
+        await until(lambda: stage.job(orphan)["locked_by"] is None, "the orphan is recovered")

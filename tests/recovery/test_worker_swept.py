@@ -1,0 +1,90 @@
+"""What handlers notice when their worker was taken for dead and lives."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.recovery.quick import PATIENT, recovery_of
+from tests.waiting import until
+from tests.worker import process_tasks
+from tests.worker.life import running, worker_of
+
+from ferryman import App, Client, SweepStaleWorkersOptions, SyncClient, WorkerContext
+from ferryman.errors import LeaseLostError
+
+if TYPE_CHECKING:
+    from tests.recovery.fleet import Fleet
+
+
+async def take_jobs(fleet: Fleet, worker_id: str) -> None:
+    """Sweep a worker that lives. Nobody runs its jobs again within this test."""
+    options = SweepStaleWorkersOptions(worker_ids=[worker_id], recovery_delay=timedelta(hours=1))
+    with SyncClient(fleet.dsn) as client:
+        # Its own sweeps may have the lock right now.
+        await until(lambda: client.sweep_stale_workers(options).recovered_count == 1, "the worker is swept")
+
+
+async def test_a_handler_in_a_thread_can_ask_whether_its_job_was_taken_away(fleet: Fleet) -> None:
+    """Threads cannot be cancelled. This one ends by itself."""
+    app, noticed = App(fleet.dsn), []
+
+    @app.task
+    def compute(ctx: WorkerContext) -> None:
+        ends_at = time.monotonic() + 20
+        while not ctx.lease_lost and time.monotonic() < ends_at:
+            time.sleep(0.01)
+        noticed.append(ctx.lease_lost)
+
+    await fleet.add("compute")
+    worker = worker_of(app, recovery=recovery_of(PATIENT))
+    async with running(worker):
+        await until(lambda: fleet.jobs()[0].locked_by is not None, "the job runs")
+        await take_jobs(fleet, worker.worker_id)
+        await until(lambda: noticed == [True], "the handler notices")
+
+
+async def test_a_handler_that_was_swept_cannot_complete_its_job_in_a_transaction(fleet: Fleet) -> None:
+    app, refused, gate = App(fleet.dsn), [], asyncio.Event()
+
+    @app.task
+    async def pay(ctx: WorkerContext) -> None:
+        with suppress(asyncio.CancelledError):
+            await gate.wait()
+        async with Client(fleet.dsn) as client, client.pool.connection() as connection:
+            try:
+                await ctx.complete_in(connection)
+            except LeaseLostError as error:
+                refused.append(error)
+
+    [job] = await fleet.add("pay")
+    worker = worker_of(app, recovery=recovery_of(PATIENT))
+    async with running(worker):
+        await until(lambda: fleet.job(job).locked_by is not None, "the job runs")
+        await take_jobs(fleet, worker.worker_id)
+        await until(lambda: len(refused) == 1, "the completion is refused")
+    assert fleet.job(job).attempts == 0
+
+
+async def test_a_handler_in_a_child_process_is_ended_when_its_job_is_taken_away(fleet: Fleet, tmp_path: Path) -> None:
+    app = App(fleet.dsn)
+    app.include(process_tasks.app)
+    begun = tmp_path / "begun"
+    await fleet.add("begin", path=str(begun))
+    worker = worker_of(app, recovery=recovery_of(PATIENT))
+    async with running(worker):
+        await until(begun.exists, "the child runs")
+        children = _children()
+        assert children
+        await take_jobs(fleet, worker.worker_id)
+        await until(lambda: not children & _children(), "the child is gone")
+
+
+def _children() -> set[int]:
+    """Processes that this one has started and that run Python."""
+    lists = [path.read_text().split() for path in Path("/proc/self/task").glob("*/children")]
+    return {int(pid) for pids in lists for pid in pids if b"python" in Path(f"/proc/{pid}/cmdline").read_bytes()}

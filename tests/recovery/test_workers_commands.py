@@ -1,0 +1,142 @@
+"""`ferryman workers …`, and the crash story of `ferryman jobs show`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from ferryman.cli.program import program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.recovery.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The document on stdout."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def ferryman(long_up: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Run `ferryman` on a database that has been up for long."""
+    monkeypatch.setenv("DATABASE_URL", long_up)
+
+    def call(*arguments: object, stdin: str | None = None) -> Ran:
+        result = CliRunner().invoke(program, [str(argument) for argument in arguments], input=stdin)
+        return Ran(result.exit_code, result.stdout, result.stderr)
+
+    return call
+
+
+def test_list_shows_who_is_alive_who_is_stale_and_who_was_lost(stage: Stage, ferryman: Callable[..., Ran]) -> None:
+    stage.held_job(stage.worker("dead"))
+    ferryman("workers", "recover")
+    stage.worker("alive", "1 second", host="box", pid=7, tasks=["a", "b"])
+    stage.worker("stale", "6 minutes")
+    ran = ferryman("workers", "list")
+    lines = [line.split() for line in ran.out.splitlines()]
+    assert ran.code == 0
+    assert any(line[:2] == ["alive", "alive"] and line[-3:] == ["box", "7", "2"] for line in lines)
+    assert any(line[:2] == ["stale", "stale"] for line in lines)
+    assert any(line[:2] == ["dead", "silent"] and line[-2:] == ["1", "job"] for line in lines)
+
+
+def test_list_as_json_has_every_field(stage: Stage, ferryman: Callable[..., Ran]) -> None:
+    stage.worker("w", "90 seconds", host="box")
+    (worker,) = ferryman("workers", "list", "--threshold", "1m", "--json").json["active"]
+    assert (worker["worker_id"], worker["is_stale"], worker["metadata"]) == ("w", True, {"host": "box"})
+    assert ferryman("workers", "list", "--threshold", "2m", "--json").json["active"][0]["is_stale"] is False
+
+
+def test_list_says_why_there_may_be_nobody(ferryman: Callable[..., Ran]) -> None:
+    ran = ferryman("workers", "list")
+    assert (ran.code, ran.out) == (
+        0,
+        "No worker is registered: none runs, or recovery is off, or they are Node's.\n",
+    )
+
+
+def test_recover_gives_the_jobs_back_and_says_which(stage: Stage, ferryman: Callable[..., Ran]) -> None:
+    job_id = stage.held_job(stage.worker())
+    ran = ferryman("workers", "recover", "--delay", "1h")
+    assert ran.code == 0
+    assert ran.out.startswith("Dead: dead.\nRecovered 1 job:\n")
+    assert ran.out.splitlines()[-1].split() == [str(job_id), "task", "requeue", "1", "yes", "dead", "silent"]
+    job = stage.job(job_id)
+    assert (job["locked_by"], (job["run_at"] - job["updated_at"]).total_seconds()) == (None, 3600)
+
+
+def test_a_dry_run_only_tells(stage: Stage, ferryman: Callable[..., Ran]) -> None:
+    job_id = stage.held_job(stage.worker())
+    ran = ferryman("workers", "recover", "--dry-run")
+    assert "Would recover 1 job:" in ran.out
+    assert stage.job(job_id)["locked_by"] == "dead"
+    document = ferryman("workers", "recover", "--dry-run", "--json").json
+    assert (document["worker_ids"], document["recovered_count"], document["dry_run"]) == (["dead"], 0, True)
+    assert [each["decision"] for each in document["recoveries"]] == ["requeue"]
+
+
+def test_recover_takes_a_threshold(stage: Stage, ferryman: Callable[..., Ran]) -> None:
+    stage.held_job(stage.worker("dead", "2 minutes"))
+    assert ferryman("workers", "recover").out == "No dead worker was found.\n"
+    assert ferryman("workers", "recover", "--threshold", "1m").out.startswith("Dead: dead.")
+
+
+def test_recover_of_a_named_worker_asks_first(stage: Stage, ferryman: Callable[..., Ran]) -> None:
+    job_id = stage.held_job("worker-0f3a9c", age="1 second")
+    refused = ferryman("workers", "recover", "--worker", "worker-0f3a9c", stdin="n\n")
+    assert (refused.code, "run twice" in refused.err) == (1, True)
+    assert stage.job(job_id)["locked_by"] == "worker-0f3a9c"
+    assert ferryman("workers", "recover", "--worker", "worker-0f3a9c", "--yes").code == 0
+    assert stage.job(job_id)["locked_by"] is None
+
+
+def test_recover_says_when_another_sweep_is_under_way(stage: Stage, ferryman: Callable[..., Ran]) -> None:
+    with stage.connection.transaction():
+        stage.query("select pg_advisory_xact_lock(%s, hashtext('graphile_worker'))", 0x46525357)
+        ran = ferryman("workers", "recover")
+    assert (ran.code, ran.out.startswith("Another sweep is under way")) == (1, True)
+
+
+def test_a_span_that_is_none_is_refused(ferryman: Callable[..., Ran]) -> None:
+    ran = ferryman("workers", "recover", "--threshold", "soon")
+    assert (ran.code, "Give 90s, 5m or 1h30m" in ran.err) == (2, True)
+
+
+def test_unlock_is_at_home_here_too(stage: Stage, ferryman: Callable[..., Ran]) -> None:
+    job_id = stage.held_job("worker-0f3a9c")
+    assert ferryman("workers", "unlock", "worker-0f3a9c", "--yes").code == 0
+    assert stage.job(job_id)["locked_by"] is None
+
+
+def test_show_tells_the_story_of_crashes(stage: Stage, ferryman: Callable[..., Ran]) -> None:
+    job_id = stage.held_job(stage.worker())
+    stage.crashed_before(job_id, started=None, worker="first")
+    ferryman("workers", "recover")
+    told = ferryman("jobs", "show", job_id).out.partition("\ncrashes\n")[2].splitlines()
+    assert "attempt 1: first was lost before or while it ran (silent); requeue, by somebody" in told[0]
+    assert "attempt 1: dead was lost while it ran (silent); requeue, by client " in told[1]
+    crashes = ferryman("jobs", "show", job_id, "--json").json["crashes"]
+    assert [crash["worker_id"] for crash in crashes] == ["first", "dead"]
+
+
+def test_show_works_where_no_crashes_are_written_down(stage: Stage, ferryman: Callable[..., Ran]) -> None:
+    job_id = stage.add_job()["id"]
+    stage.query("drop table graphile_worker._ferryman_crashes")
+    ran = ferryman("jobs", "show", job_id, "--json")
+    assert (ran.code, ran.json["crashes"]) == (0, [])

@@ -1,0 +1,43 @@
+"""What a local queue brings, and in which order it is served."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tests.waiting import until
+from tests.worker.life import running
+from tests.worker.local_queue.stage import numbered
+
+from ferryman.worker import LocalQueueConfig
+
+if TYPE_CHECKING:
+    from tests.worker.local_queue.stage import Stage
+
+    from ferryman import Client
+
+
+async def test_a_deep_queue_does_not_starve_the_others(stage: Stage, client: Client) -> None:
+    """Its many jobs stand in front of all others, and fill no fetch."""
+    await client.add_raw_jobs(numbered("stay", 300, queue_name="deep", priority=-5))
+    await client.add_raw_jobs(numbered("note", 30, first=1000))
+
+    async with running(stage.worker(LocalQueueConfig(size=10), concurrency=6)):
+        await until(lambda: len(stage.ran) == 31, "all others run while one of the deep queue stays")
+        assert sorted(stage.ran) == [0, *range(1000, 1030)]
+        stage.let_end(300)
+        await until(lambda: len(stage.ran) == 330, "the deep queue is drained too")
+
+    assert [number for number in stage.ran if number < 1000] == list(range(300))
+
+
+async def test_one_fetch_is_served_by_priority_then_time_then_id(stage: Stage, client: Client) -> None:
+    earlier = datetime.now(UTC) - timedelta(hours=1)
+    await client.add_raw_jobs(numbered("note", 20, first=200, priority=1))
+    await client.add_raw_jobs(numbered("note", 20, first=100))
+    await client.add_raw_jobs(numbered("note", 20, run_at=earlier))
+
+    async with running(stage.worker(LocalQueueConfig(size=100), concurrency=1)):
+        await until(lambda: len(stage.ran) == 60, "all have run")
+
+    assert stage.ran == [*range(20), *range(100, 120), *range(200, 220)]

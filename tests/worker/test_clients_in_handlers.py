@@ -1,0 +1,118 @@
+"""Handlers change the queue that they are run from, through the client in their context."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.worker.life import jobs, queues, run_all
+
+from ferryman import JobSpec, RawJobSpec, RescheduleJobOptions, WorkerContext
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import psycopg
+
+    from ferryman import App, Client
+
+LATER = JobSpec(run_at=datetime(2100, 1, 1, tzinfo=UTC))
+
+
+def doing(app: App, do: Callable[[Client], Awaitable[object]]) -> list[object]:
+    """Define a task, `do`, that does this with its client; the list holds what came back."""
+    answers: list[object] = []
+
+    @app.task(identifier="do")
+    async def _do(ctx: WorkerContext) -> None:
+        assert ctx.client is not None
+        answers.append(await do(ctx.client))
+
+    return answers
+
+
+async def test_jobs_that_a_handler_adds_are_run_too(app: App, client: Client, connection: psycopg.Connection) -> None:
+    ran = []
+
+    @app.task
+    async def note(number: int) -> None:
+        ran.append(number)
+
+    async def add(inner: Client) -> None:
+        await inner.add_job(note.job(number=1))
+        await inner.add_raw_job("note", {"number": 2})
+        await inner.add_jobs([note.job(number=3), note.job(number=4)])
+        await inner.add_raw_jobs([RawJobSpec("note", {"number": 5}), RawJobSpec("note", {"number": 6})])
+
+    doing(app, add)
+    await client.add_raw_job("do")
+    await run_all(app)
+
+    assert (sorted(ran), jobs(connection)) == ([1, 2, 3, 4, 5, 6], [])
+
+
+async def test_batches_that_a_handler_adds_are_lists(app: App, client: Client, connection: psycopg.Connection) -> None:
+    doing(app, lambda inner: inner.add_batch_job("elsewhere", [{"n": 1}, {"n": 2}]))
+    await client.add_raw_job("do")
+    await run_all(app)
+
+    assert [job.payload for job in jobs(connection)] == [[{"n": 1}, {"n": 2}]]
+
+
+CHANGES: dict[str, tuple[Callable[[Client, int], Awaitable[object]], list[tuple[int, int, str | None]]]] = {
+    "completed": (lambda inner, job: inner.complete_jobs([job]), []),
+    "failed": (lambda inner, job: inner.permanently_fail_jobs([job], "no"), [(25, 0, "no")]),
+    "rescheduled": (
+        lambda inner, job: inner.reschedule_jobs([job], RescheduleJobOptions(priority=5, attempts=1)),
+        [(1, 5, None)],
+    ),
+    "removed": (lambda inner, job: inner.remove_job("k"), []),
+    "cleaned": (lambda inner, job: inner.cleanup(), [(0, 0, None)]),
+    "migrated": (lambda inner, job: inner.migrate(), [(0, 0, None)]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_handler_changes_other_jobs(
+    app: App, client: Client, connection: psycopg.Connection, change: str
+) -> None:
+    call, left = CHANGES[change]
+    other = await client.add_raw_job("elsewhere", spec=JobSpec(job_key="k", run_at=LATER.run_at))
+    doing(app, lambda inner: call(inner, other.id))
+    await client.add_raw_job("do")
+    await run_all(app)
+
+    assert [(job.attempts, job.priority, job.last_error) for job in jobs(connection)] == left
+
+
+async def test_a_handler_frees_what_a_dead_worker_held(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    await client.add_raw_job("elsewhere", spec=JobSpec(queue_name="letters"))
+    for table in ("jobs", "job_queues"):
+        connection.execute(f"update graphile_worker._private_{table} set locked_by = 'dead', locked_at = now()")
+    doing(app, lambda inner: inner.force_unlock_workers(["dead"]))
+    await client.add_raw_job("do")
+    await run_all(app)
+
+    assert [job.locked_at for job in jobs(connection)] == [None]
+    assert [queue.locked_at for queue in queues(connection)] == [None]
+
+
+async def test_a_clean_up_inside_a_handler_leaves_idle_tasks_runnable(app: App, client: Client) -> None:
+    ran = []
+
+    @app.task
+    async def idle() -> None:
+        ran.append(1)
+
+    async def clean_then_add(inner: Client) -> None:
+        await inner.cleanup()
+        await inner.add_raw_job("idle", spec=JobSpec(run_at=datetime.now(UTC) - timedelta(seconds=1)))
+
+    doing(app, clean_then_add)
+    await client.add_raw_job("do")
+    await run_all(app)
+
+    assert ran == [1]

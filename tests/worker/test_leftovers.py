@@ -1,0 +1,78 @@
+"""Work leaves nothing behind: what a worker needs does not grow with the jobs that it has run."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.waiting import until
+from tests.worker.life import jobs, run_all, running, worker_of
+
+from ferryman import RawJobSpec
+
+if TYPE_CHECKING:
+    import psycopg
+    import pytest
+
+    from ferryman import App, Client
+
+
+def needs() -> tuple[int, int, int]:
+    """Tasks of the loop, threads, open files."""
+    gc.collect()
+    return len(asyncio.all_tasks()), threading.active_count(), len([*Path("/proc/self/fd").iterdir()])
+
+
+async def test_thousands_of_jobs_leave_no_task_thread_or_file_behind(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    @app.task
+    async def on_the_loop(number: int) -> None:
+        if number % 7 == 0:
+            raise ValueError("x")
+
+    @app.task
+    def in_a_thread(number: int) -> None:
+        pass
+
+    async def work(count: int) -> None:
+        names = ("on_the_loop", "in_a_thread")
+        await client.add_raw_jobs([RawJobSpec(names[number % 2], {"number": number}) for number in range(count)])
+        await until(lambda: all(job.locked_at is None and job.attempts for job in jobs(connection)), "all have run")
+
+    async with running(worker_of(app, concurrency=8)):
+        await work(100)
+        before = needs()
+        await work(3000)
+        # A connection or two more or less have nothing to do with the number of jobs.
+        await until(lambda: all(now <= then + 4 for then, now in zip(before, needs(), strict=True)), "it needs no more")
+
+
+async def test_without_a_thread_to_spare_one_job_fails_and_the_worker_goes_on(
+    app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = []
+
+    @app.task
+    def in_a_thread() -> None:
+        ran.append(1)
+
+    start = threading.Thread.start
+
+    def refuse(self: threading.Thread) -> None:
+        if self.name != "ferryman":
+            start(self)
+            return
+        monkeypatch.undo()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    await client.add_raw_jobs([RawJobSpec("in_a_thread", None)] * 2)
+    await run_all(app, concurrency=1)
+
+    [failed] = jobs(connection)
+    assert failed.last_error.startswith("RuntimeError: can't start new thread")
+    assert (failed.attempts, failed.locked_at, ran) == (1, None, [1])

@@ -1,0 +1,127 @@
+"""The database has done what it was asked, and the answer never came."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from tests.crash.proxy import Proxy
+from tests.waiting import until
+from tests.worker.life import jobs, queues, worker_of
+
+from ferryman import App, JobSpec
+from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import psycopg
+
+    from ferryman import Client, Worker
+    from ferryman.embedded import EmbeddedPostgres
+
+
+@pytest.fixture
+async def proxy(server: EmbeddedPostgres, database: str) -> AsyncIterator[Proxy]:
+    async with Proxy(make_conninfo(server.tcp_dsn, dbname=conninfo_to_dict(database)["dbname"])) as opened:
+        yield opened
+
+
+def one_by_one(app: App, **given: Any) -> Worker:
+    """A worker with one connection, so that it is known what is under way when replies are lost."""
+    return worker_of(app, concurrency=1, max_connections=1, **given)
+
+
+@asynccontextmanager
+async def running_once(worker: Worker) -> AsyncIterator[None]:
+    """The worker at work, with no other duties than jobs; it ends when they are done."""
+    life = asyncio.create_task(worker.run_once())
+    yield
+    await life
+
+
+@pytest.mark.parametrize(("error", "event"), [(None, "JobComplete"), (ValueError("no"), "JobFail")])
+async def test_an_outcome_that_was_written_is_not_told_as_refused(
+    client: Client, connection: psycopg.Connection, proxy: Proxy, error: Exception | None, event: str
+) -> None:
+    told: list[str] = []
+    hooks = HookRegistry()
+    for kind in (JobComplete, JobFail, SettleRefused):
+        hooks.on(kind, lambda event: told.append(type(event).__name__))
+    app = App(proxy.dsn)
+
+    @app.task
+    async def work() -> None:
+        proxy.passes_replies = False
+        if error is not None:
+            raise error
+
+    await client.add_job(work.job(), JobSpec(queue_name="letters"))
+    async with running_once(one_by_one(app, hooks=hooks)):
+        await until(lambda: all(job.locked_at is None and job.attempts for job in jobs(connection)), "it is written")
+        proxy.passes_replies = True
+        proxy.reset()
+        await until(lambda: bool(told), "the worker has found out")
+
+    assert told == [event]
+    assert queues(connection)[0].locked_at is None
+
+
+async def test_an_outcome_that_was_refused_is_told_as_refused_also_the_second_time(
+    client: Client, connection: psycopg.Connection, observer: psycopg.Connection, proxy: Proxy
+) -> None:
+    told: list[str] = []
+    hooks = HookRegistry()
+    for kind in (JobComplete, SettleRefused):
+        hooks.on(kind, lambda event: told.append(type(event).__name__))
+    app = App(proxy.dsn)
+
+    @app.task
+    async def work() -> None:
+        connection.execute("update graphile_worker._private_jobs set locked_by = 'another'")
+        proxy.passes_replies = False
+
+    await client.add_job(work.job())
+    async with running_once(one_by_one(app, hooks=hooks)):
+        await until(lambda: _has_settled(observer), "the settlement was carried out")
+        proxy.passes_replies = True
+        proxy.reset()
+        await until(lambda: bool(told), "the worker has found out")
+
+    assert told == ["SettleRefused"]
+    assert jobs(connection)[0].locked_by == "another"
+
+
+async def test_a_claim_whose_reply_is_lost_as_the_worker_stops_is_given_back(
+    client: Client, connection: psycopg.Connection, proxy: Proxy
+) -> None:
+    app, hooks = App(proxy.dsn), HookRegistry()
+    worker = one_by_one(app, hooks=hooks)
+
+    @app.task
+    async def work() -> None: ...
+
+    @hooks.on(WorkerStart)
+    def lose_replies(_: WorkerStart) -> None:
+        proxy.passes_replies = False
+
+    await client.add_job(work.job(), JobSpec(queue_name="letters"))
+    async with running_once(worker):
+        await until(lambda: jobs(connection)[0].locked_by == worker.worker_id, "it is claimed")
+        worker.request_shutdown()
+        proxy.passes_replies = True
+        proxy.reset()
+
+    assert (jobs(connection)[0].locked_by, jobs(connection)[0].attempts) == (None, 0)
+    assert queues(connection)[0].locked_at is None
+
+
+def _has_settled(observer: psycopg.Connection) -> bool:
+    row = observer.execute(
+        "select exists (select from pg_stat_activity where datname = current_database() and state = 'idle'"
+        " and query like 'with claim as%')"
+    )
+    return row.fetchone() == (True,)
