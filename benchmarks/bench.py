@@ -1,0 +1,88 @@
+"""What every part of the benchmark has at hand."""
+
+from __future__ import annotations
+
+import random
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.programs import DriverError, Program
+from benchmarks.toolchains import Unavailable
+from benchmarks.watching import watching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from benchmarks.products import Product
+    from benchmarks.results import Part
+    from benchmarks.server import Server
+    from benchmarks.watching import Watch
+
+
+@dataclass(slots=True)
+class Bench:
+    """The server, the contenders, and how much to measure."""
+
+    server: Server
+    products: list[Product]
+    rounds: int
+    jobs: int
+    quick: bool
+    console: Console
+    results: Path | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    _databases: dict[str, str] = field(default_factory=dict)
+
+    def url(self, product: Product) -> str:
+        """A database of the product's own, with its schema in it."""
+        if product.name not in self._databases:
+            url = self.server.fresh_database("bench_" + re.sub(r"\W+", "_", product.name))
+            with Program(product, "prepare", url, product.modes["default"]) as preparing:
+                preparing.wait()
+            self._databases[product.name] = url
+        return self._databases[product.name]
+
+    @contextmanager
+    def watching(self, product: Product) -> Iterator[Watch]:
+        with watching(self.url(product), product.tables) as watch:
+            yield watch
+
+    @contextmanager
+    def adding(self, product: Product) -> Iterator[Program]:
+        with Program(product, "add", self.url(product), {}) as adding:
+            yield adding.ready()
+
+    def working(self, product: Product, mode: str, **changed: Any) -> Program:
+        """A worker that has loaded, and waits for the word to begin."""
+        return Program(product, "work", self.url(product), product.modes[mode] | changed)
+
+    def interleaved(self, part: Part, products: Sequence[Product]) -> Iterator[Product]:
+        """Each product once per round, in a new order each time, so that a slow moment hits all alike."""
+        order = random.Random(part.name)
+        for number in range(self.rounds):
+            for product in order.sample([*products], len(products)):
+                if product.name not in part.skipped:
+                    self.console.print(f"  {part.name} {number + 1}/{self.rounds}: {product.name}", style="dim")
+                    yield product
+                    self.keep(part)
+
+    def keep(self, part: Part) -> None:
+        """Keep what was measured so far: an hour's work shall not be lost with its last minute."""
+        part.about = self.about
+        if self.results is not None:
+            part.save(self.results)
+
+    @contextmanager
+    def leaving_out(self, part: Part, product: Product) -> Iterator[None]:
+        """If the product cannot be measured, say so and go on with the others."""
+        try:
+            yield
+        except (Unavailable, DriverError, TimeoutError) as problem:
+            # The whole story is for the terminal: a report shows no paths of the machine that wrote it.
+            self.console.print(f"  left out: {product.name}: {problem}", style="yellow", markup=False)
+            part.skipped[product.name] = str(problem).strip().splitlines()[-1][-200:]

@@ -1,0 +1,65 @@
+"""Ferryman under the contract."""
+
+# mypy: disable-error-code="import-not-found"
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from contract import main, trivial
+
+from ferryman import App, JobSpec, Worker
+from ferryman.worker.local_queue import LocalQueueConfig
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ferryman import Client
+
+
+class Ferryman:
+    def _app(self, url: str) -> App:
+        app = App(url)
+
+        @app.task(identifier="bench")
+        async def bench(n: int, t: float | None = None, ms: int = 0) -> None:  # noqa: ARG001 - all payloads have it
+            if t is not None:
+                await trivial({"t": t, "ms": ms})
+
+        self.task = bench
+        return app
+
+    async def prepare(self, url: str) -> None:
+        async with self._app(url).client() as client:
+            await client.migrate()
+
+    async def work(self, url: str, settings: dict[str, Any]) -> None:
+        options: dict[str, Any] = {"concurrency": settings["concurrency"]}
+        if size := settings.get("local_queue"):
+            options["local_queue"] = LocalQueueConfig(size=size)
+        if (delay := settings.get("batch_delay")) is not None:
+            options["complete_job_batch_delay"] = timedelta(milliseconds=delay)
+        await Worker(self._app(url), **options).run()
+
+    @asynccontextmanager
+    async def adding(self, url: str) -> AsyncIterator[FerrymanAdder]:
+        app = self._app(url)
+        async with app.client(max_connections=1) as client:
+            yield FerrymanAdder(client, self.task)
+
+
+class FerrymanAdder:
+    def __init__(self, client: Client, task: Any) -> None:
+        self._client, self._task = client, task
+
+    async def add_one(self, payload: dict[str, Any], queue: str | None) -> None:
+        await self._client.add_job(self._task.job(**payload), JobSpec(queue_name=queue))
+
+    async def add_many(self, payloads: list[dict[str, Any]], queue: str | None) -> None:
+        spec = JobSpec(queue_name=queue)
+        await self._client.add_jobs([(self._task.job(**payload), spec) for payload in payloads])
+
+
+if __name__ == "__main__":
+    main(Ferryman())

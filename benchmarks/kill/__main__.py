@@ -1,0 +1,155 @@
+"""`python -m benchmarks.kill`: see the package."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+import ferryman
+from benchmarks.kill import checker, report
+from benchmarks.kill.directing import Stage, run_kills
+from benchmarks.kill.plan import digest
+from benchmarks.kill.zombies import run_zombies
+from ferryman import SyncClient
+from ferryman.embedded import EmbeddedPostgres
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.crash.history import Line
+
+BEGINNING = b'{"event": "'
+"""Of every line of a history."""
+
+SERVER = {"fsync": "off", "max_connections": "300"}
+"""Workers are killed here, not servers: PostgreSQL need not survive a power cut."""
+
+
+def main() -> int:
+    options = _options()
+    if options.judge is not None:
+        return _judge(options.judge)
+    if options.database_url is None:
+        # This process owns the server, and may have threads; the one that forks has none.
+        signal.signal(signal.SIGINT, lambda *_: None)
+        with private_server() as dsn:
+            return subprocess.call([sys.executable, "-m", "benchmarks.kill", *sys.argv[1:], "--database-url", dsn])
+    parts: list[tuple[str, Callable[[Stage], None]]] = []
+    if options.kills:
+        title = f"{options.kills:,} kills, seed {options.seed}, plan {digest(options.seed, options.kills)}"
+        parts.append((title, lambda stage: run_kills(stage, kills=options.kills, seed=options.seed)))
+    if options.zombies:
+        title = f"{options.zombies:,} zombies, seed {options.seed}"
+        parts.append((title, lambda stage: run_zombies(stage, rounds=options.zombies, seed=options.seed)))
+    return max([_perform(title, part, options) for title, part in parts], default=0)
+
+
+def _perform(title: str, part: Callable[[Stage], None], options: argparse.Namespace) -> int:
+    with _folder(options.keep) as folder, fresh_database(options.database_url) as dsn:
+        stage = Stage.set_up(dsn, folder, lambda text: print(text, file=sys.stderr, flush=True))
+        signal.signal(signal.SIGINT, lambda *_: setattr(stage, "is_stopped", True))
+        stage.recorder.note("plan", title=f"{title}\n{_versions(stage)}")
+        gc.freeze()
+        part(stage)
+        if stage.is_stopped:
+            stage.recorder.note("plan", title="stopped early")
+        return _judge(folder)
+
+
+def _versions(stage: Stage) -> str:
+    ours, python = ferryman.__version__, platform.python_version()
+    return f"ferryman {ours}, Python {python}, PostgreSQL {stage.looking.server_version()}"
+
+
+def _judge(folder: Path) -> int:
+    lines = read_history(folder)
+    # Without kills, every frozen worker was thawed and had time to notice.
+    is_about_zombies = not any(line["event"] == "killing" for line in lines)
+    verdict = checker.judge(lines, thawed_are_refused=is_about_zombies)
+    print(report.render(verdict))
+    report.print_stories(verdict, lines)
+    return 1 if verdict.breaches else 0
+
+
+def read_history(folder: Path) -> list[Line]:
+    return [_whole(line) for line in (folder / "history.jsonl").read_bytes().splitlines()]
+
+
+def _whole(line: bytes) -> Line:
+    """The line. A process that is killed in the middle of a write leaves half of one, to which the next is glued.
+
+    What the half would have told is lost with the process, which nobody can tell from a kill just before the write.
+    """
+    try:
+        whole: Line = json.loads(line)
+    except json.JSONDecodeError:
+        whole = json.loads(line[line.rindex(BEGINNING) :])
+    return whole
+
+
+@contextmanager
+def fresh_database(dsn: str, name: str = "ferryman_proof") -> Iterator[str]:
+    """A database on this server, with the schema installed, that is dropped afterwards."""
+    name = f"{name}_{os.getpid()}"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
+    try:
+        own = make_conninfo(dsn, dbname=name)
+        with SyncClient(own) as client:
+            client.migrate()
+        yield own
+    finally:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def private_server(*, by_tcp: bool = False) -> Iterator[str]:
+    """A server that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="ferryman-proof-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        with EmbeddedPostgres(folder / "postgres", settings=SERVER, linger=timedelta()) as server:
+            yield server.tcp_dsn if by_tcp else server.dsn
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield Path(tempfile.mkdtemp(dir=keep))
+        return
+    with tempfile.TemporaryDirectory(prefix="ferryman-proof-") as name:
+        yield Path(name)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Kill workers, and check that nothing goes wrong.")
+    parser.add_argument("--kills", type=int, default=200, help="how many worker processes to kill (default: 200)")
+    parser.add_argument("--zombies", type=int, default=0, help="how many to freeze, sweep and thaw (default: 0)")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same plan (default: 1)")
+    parser.add_argument(
+        "--database-url", help="a server to use instead of a private one; a database is made there, and dropped"
+    )
+    parser.add_argument("--keep", type=Path, help="a folder to keep the histories in")
+    parser.add_argument("--judge", type=Path, help="do nothing but judge a history that was kept in this folder")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""Runs a plan: keeps so many workers alive, kills them as planned, lets jobs be added, and waits until all are done."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.kill.looking import Looking
+from benchmarks.kill.nursery import Nursery
+from benchmarks.kill.plan import JOBS_PER_KILL, JobPlan, WorkerPlan, planned_jobs, planned_workers
+from benchmarks.kill.producing import produce
+from benchmarks.kill.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from benchmarks.kill.nursery import Inmate
+
+WORKERS = 20
+MOST_OPEN_JOBS = 300
+"""Beyond this no jobs are added, so that most of the time there is a worker for each."""
+SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_PER_TURN = 0.005
+LONGEST_FREEZE_SECONDS = 30.0
+SECONDS_WITHOUT_PROGRESS = 120.0
+"""Beyond this, what is left will never be done."""
+FINISHER_NUMBERS = 10_000_000
+FINISHERS = 3
+OWN_NUMBER = 0
+"""Of the process that directs."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """What all parts of a run share."""
+
+    dsn: str
+    folder: Path
+    recorder: Recorder
+    nursery: Nursery
+    looking: Looking
+    say: Callable[[str], None]
+    is_stopped: bool = False
+    """Whether somebody pressed Ctrl-C: then the run ends early, but in order."""
+
+    @classmethod
+    def set_up(cls, dsn: str, folder: Path, say: Callable[[str], None]) -> Stage:
+        recorder = Recorder(folder, OWN_NUMBER)
+        return cls(dsn, folder, recorder, Nursery(dsn, folder, recorder), Looking(dsn), say)
+
+    def start_producer(self, jobs: Iterable[JobPlan]) -> Producer:
+        """Fork it."""
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            os.close(writing)
+            produce(jobs, self.dsn, Recorder(self.folder, OWN_NUMBER), reading)
+        os.close(reading)
+        return Producer(writing)
+
+
+class Producer:
+    """The producer, from the outside."""
+
+    def __init__(self, allowances: int) -> None:
+        self._allowances = allowances
+        self.allowed = 0
+
+    def allow(self, total: int) -> None:
+        """Let it add jobs until it has added so many."""
+        if total > self.allowed:
+            os.write(self._allowances, b"%d\n" % (total - self.allowed))
+            self.allowed = total
+
+    def finish(self) -> None:
+        os.close(self._allowances)
+
+
+def run_kills(stage: Stage, *, kills: int, seed: int) -> None:
+    """Kill so many workers, in the midst of the jobs that the plan has for them."""
+    workers, nursery = planned_workers(seed), stage.nursery
+    producer = stage.start_producer(planned_jobs(seed))
+    next_look, told = 0.0, 0
+    while nursery.counts.deaths < kills and not stage.is_stopped:
+        while len(nursery.inmates) < WORKERS:
+            nursery.fork(next(workers))
+        nursery.reap()
+        nursery.note_ready()
+        for inmate in [*nursery.inmates.values()]:
+            if time.monotonic() >= inmate.due:
+                _befall(nursery, inmate)
+        if time.monotonic() >= next_look:
+            thaw_swept(stage)
+            if stage.looking.open_jobs() < MOST_OPEN_JOBS:
+                producer.allow(min(kills, nursery.counts.deaths + WORKERS) * JOBS_PER_KILL)
+            next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
+            if nursery.counts.deaths // 500 > told:
+                told = nursery.counts.deaths // 500
+                stage.say(f"{nursery.counts.deaths} of {kills} deaths")
+        time.sleep(SECONDS_PER_TURN)
+    if not stage.is_stopped:
+        producer.allow(kills * JOBS_PER_KILL)
+    producer.finish()
+    drain(stage)
+
+
+def _befall(nursery: Nursery, inmate: Inmate) -> None:
+    """Do to a worker what is due: its fault, and then what comes after it."""
+    is_first, inmate.is_harmed = not inmate.is_harmed, True
+    match inmate.plan.fault:
+        case "terminate" if is_first:
+            nursery.terminate(inmate)
+            pause = LONGEST_FREEZE_SECONDS
+        case "freeze" if is_first:
+            nursery.freeze(inmate)
+            nursery.counts.freezes += 1
+            inmate.is_awaiting_sweep = True
+            pause = LONGEST_FREEZE_SECONDS
+        case "pause" if is_first:
+            nursery.freeze(inmate)
+            nursery.counts.pauses += 1
+            pause = inmate.plan.rest
+        case "freeze" | "pause" if inmate.is_frozen:
+            nursery.thaw(inmate)
+            pause = inmate.plan.rest
+        case _:
+            nursery.kill(inmate)
+            pause = LONGEST_FREEZE_SECONDS
+    inmate.due = time.monotonic() + pause
+
+
+def thaw_swept(stage: Stage) -> list[Inmate]:
+    """Thaw the frozen that were swept."""
+    frozen = [inmate for inmate in stage.nursery.inmates.values() if inmate.is_awaiting_sweep]
+    if not frozen:
+        return []
+    registered = stage.looking.registered(inmate.pid for inmate in frozen)
+    swept = [inmate for inmate in frozen if inmate.pid not in registered]
+    for inmate in swept:
+        stage.nursery.thaw(inmate)
+        inmate.due = time.monotonic() + inmate.plan.rest
+    return swept
+
+
+def drain(stage: Stage, tasks: tuple[str, ...] | None = None) -> None:
+    """Let workers that nobody harms finish everything, then write down what the database holds at the end."""
+    nursery = stage.nursery
+    for inmate in nursery.inmates.values():
+        if inmate.is_frozen:
+            nursery.thaw(inmate)
+    number, next_look, left = FINISHER_NUMBERS + nursery.counts.born, 0.0, -1
+    finishers: set[int] = set()
+    deadline = time.monotonic() + SECONDS_WITHOUT_PROGRESS
+    while time.monotonic() < deadline:
+        nursery.reap()
+        while len(finishers & {*nursery.inmates}) < FINISHERS:
+            number += 1
+            prefetch = 5 if number % 2 else None
+            finisher = WorkerPlan(number=number, has_children=True, prefetch=prefetch, tasks=tasks)
+            finishers.add(nursery.fork(finisher).pid)
+        if time.monotonic() >= next_look:
+            next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
+            open_jobs = stage.looking.open_jobs()
+            if not open_jobs and not stage.looking.locked_queues():
+                break
+            if open_jobs != left:
+                left, deadline = open_jobs, time.monotonic() + SECONDS_WITHOUT_PROGRESS
+        time.sleep(SECONDS_PER_TURN)
+    _end_workers(stage)
+    write_down_the_end(stage)
+
+
+def _end_workers(stage: Stage) -> None:
+    """Tell all to end, the thawed among them, so that each tells what became of its jobs."""
+    nursery = stage.nursery
+    for inmate in nursery.inmates.values():
+        nursery.terminate(inmate)
+    deadline = time.monotonic() + LONGEST_FREEZE_SECONDS
+    while nursery.inmates and time.monotonic() < deadline:
+        for stopped in nursery.reap():
+            nursery.thaw(stopped)
+        time.sleep(SECONDS_PER_TURN)
+    for inmate in nursery.inmates.values():
+        stage.recorder.note("did not end", of=inmate.plan.number)
+    nursery.end()
+
+
+def write_down_the_end(stage: Stage) -> None:
+    """What only the database knows joins the history."""
+    looking, note = stage.looking, stage.recorder.note
+    for crash in looking.crashes():
+        note("crash", **crash)
+    for job in looking.jobs_left():
+        note("left", **job)
+    for queue in looking.locked_queues():
+        note("locked", queue=queue)
+    note("over", workers=looking.workers_left(), sessions=looking.sessions_left())

@@ -1,0 +1,82 @@
+"""What the database says, over connections that are closed again: the process that looks also forks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SCHEMA = "graphile_worker"
+CONNECT_SECONDS = 10
+
+
+class Looking:
+    """Questions about the queue."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    def open_jobs(self) -> int:
+        """How many jobs are not over."""
+        [row] = self._rows(
+            f"select count(*) as count from {SCHEMA}._private_jobs"
+            " where attempts < max_attempts or locked_at is not null"
+        )
+        return int(row["count"])
+
+    def registered(self, pids: Iterable[int]) -> set[int]:
+        """Which of these processes are registered as workers."""
+        rows = self._rows(
+            f"select cast(metadata ->> 'pid' as int) as pid from {SCHEMA}._private_workers"
+            " where cast(metadata ->> 'pid' as int) = any (%s)",
+            [*pids],
+        )
+        return {row["pid"] for row in rows}
+
+    def crashes(self) -> list[dict[str, Any]]:
+        """Every job that was taken from a dead worker, as the sweeps wrote it down."""
+        return self._rows(
+            "select job_id as job, worker_id as worker, recovered_by, attempt, started, decision, reason,"
+            " cast(extract(epoch from noticed_at) * 1000000 as bigint) as noticed"
+            f" from {SCHEMA}._ferryman_crashes order by id"
+        )
+
+    def jobs_left(self) -> list[dict[str, Any]]:
+        """Jobs that are still in the table."""
+        return self._rows(
+            "select id as job, coalesce(payload ->> 'number', payload -> 0 ->> 'number')::int as number, attempts,"
+            " max_attempts, key, locked_by as worker, last_error as error"
+            f" from {SCHEMA}._private_jobs order by id"
+        )
+
+    def locked_queues(self) -> list[str]:
+        """Named queues that somebody holds."""
+        rows = self._rows(f"select queue_name from {SCHEMA}._private_job_queues where locked_by is not null")
+        return [row["queue_name"] for row in rows]
+
+    def workers_left(self) -> list[str]:
+        """Workers that are still registered."""
+        return [row["id"] for row in self._rows(f"select id from {SCHEMA}._private_workers")]
+
+    def sessions_left(self) -> int:
+        """Connections to this database, other than this one."""
+        [row] = self._rows(
+            "select count(*) as count from pg_stat_activity where datname = current_database()"
+            " and pid <> pg_backend_pid() and backend_type = 'client backend'"
+        )
+        return int(row["count"])
+
+    def server_version(self) -> str:
+        """The version of PostgreSQL."""
+        [row] = self._rows("select current_setting('server_version') as version")
+        return str(row["version"])
+
+    def _rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
+        with psycopg.connect(
+            self._dsn, autocommit=True, row_factory=dict_row, connect_timeout=CONNECT_SECONDS
+        ) as connection:
+            return connection.execute(query.encode(), values or None).fetchall()

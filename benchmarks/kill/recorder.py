@@ -1,0 +1,73 @@
+"""What a process tells the history."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.crash.claims import claim_of_job
+from tests.crash.history import History
+
+if TYPE_CHECKING:
+    from ferryman import Job, WorkerContext
+
+PROCESS = "FERRYMAN_PROOF_PROCESS"
+"""The variable that tells a child process whose it is."""
+FOLDER = "FERRYMAN_PROOF_FOLDER"
+
+
+class Recorder:
+    """The history, as seen from one worker process. It is known by its number: process ids come round again."""
+
+    def __init__(self, folder: Path, process: int) -> None:
+        self.folder = folder
+        self.process = process
+        self._history = History(folder / "history.jsonl")
+        self._runs = itertools.count(1)
+
+    @classmethod
+    def of_environment(cls) -> Recorder:
+        """For a child process of a worker."""
+        return cls(Path(os.environ[FOLDER]), int(os.environ[PROCESS]))
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Append a line, with the time on the clock that PostgreSQL has too."""
+        self._history.note(event, process=self.process, wall=time.time_ns() // 1000, **facts)
+
+    def begin(self, ctx: WorkerContext, number: int) -> dict[str, Any]:
+        """Note that a run has begun; what to say of it from now on."""
+        job = ctx.job
+        run = {"run": f"{self.process}.{os.getpid()}.{next(self._runs)}", **claim_facts(job), "number": number}
+        self.note(
+            "started",
+            **run,
+            claimed=microseconds(job),
+            queue=job.queue_name,
+            attempt=job.attempts,
+            max_attempts=job.max_attempts,
+        )
+        return run
+
+    def is_first(self, number: int, times: int, what: str) -> bool:
+        """Whether something that shall happen so many times to a job has happened less often yet; counts this one."""
+        for time_ in range(times):
+            try:
+                (self.folder / f"{what}-{number}-{time_}").touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            return True
+        return False
+
+
+def claim_facts(job: Job) -> dict[str, Any]:
+    """A claim."""
+    return {"job": job.id, "worker": job.locked_by, "claim": claim_of_job(job)}
+
+
+def microseconds(job: Job) -> int:
+    """When it was claimed, by PostgreSQL's clock."""
+    assert job.locked_at is not None
+    return round(job.locked_at.timestamp() * 1_000_000)

@@ -1,0 +1,36 @@
+"""Adding: jobs added per second by one client on one connection, one by one and 1,000 in a call.
+
+Each through the calls that the product's users would use, with its checks and its announcement. The limit is a bare
+INSERT of the same rows, without checks or announcement. `python -m benchmarks.enqueue` has more sizes, and the bare SQL
+functions beside the clients.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.results import Part
+
+if TYPE_CHECKING:
+    from benchmarks.bench import Bench
+
+SINGLE, BULK = "one by one", "1,000 per call"
+SIZES = {SINGLE: (0, 2_000), BULK: (1_000, 40_000)}
+
+
+def measure(bench: Bench) -> Part:
+    part = Part("adding")
+    for scenario, (size, jobs) in SIZES.items():
+        for product in bench.interleaved(part, bench.products):
+            share = 0.25 if bench.quick else 1.0
+            if size:
+                share *= max(product.share, 0.1)
+            with bench.leaving_out(part, product), bench.watching(product) as watch, bench.adding(product) as adding:
+                watch.empty()
+                adding.ask({"count": max(size, 100), "size": size})  # warm: caches, prepared statements, task ids
+                watch.empty()
+                watch.settle_down()
+                count = max(int(jobs * share) // max(size, 1) * max(size, 1), size)
+                seconds = adding.ask({"count": count, "size": size})["seconds"]
+                part.of(scenario, product.name, "jobs/s").values.append(count / seconds)
+    return part

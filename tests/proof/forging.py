@@ -1,0 +1,90 @@
+"""Histories made by hand."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.kill.checker import judge
+
+MILLISECOND = 1000
+
+
+@dataclass
+class Forged:
+    """Lines, a millisecond apart on both clocks, unless time is let pass."""
+
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    now: int = 1_000_000
+    _runs: Any = field(default_factory=lambda: itertools.count(1))
+
+    def note(self, event: str, *, process: int = 0, **facts: Any) -> None:
+        self.now += MILLISECOND
+        self.lines.append({"event": event, "at": self.now * 1000, "wall": self.now, "process": process, **facts})
+
+    def wait(self, seconds: float) -> None:
+        self.now += round(seconds * 1_000_000)
+
+    def add(self, number: int, *, key: str | None = None, is_undone: bool = False) -> None:
+        self.note("adding", number=number, task="on_loop", key=key, is_undone=is_undone)
+        if not is_undone:
+            self.note("added", number=number, job=number + 100, key=key, max_attempts=25)
+
+    def start(self, number: int, process: int, *, queue: str | None = None, attempt: int = 1) -> dict[str, Any]:
+        """A claim, and the run that it leads to."""
+        self.now += MILLISECOND
+        worker = f"w{process}"
+        run = {
+            "run": str(next(self._runs)),
+            "job": number + 100,
+            "number": number,
+            "worker": worker,
+            "claim": f"{self.now:012} {worker} {number}",
+            "process": process,
+        }
+        self.note("started", **run, claimed=self.now, queue=queue, attempt=attempt, max_attempts=25)
+        return run
+
+    def end(self, run: dict[str, Any], event: str = "ended") -> None:
+        self.note(event, **run)
+
+    def settle(self, run: dict[str, Any], event: str = "settled") -> None:
+        self.note(event, **{name: run[name] for name in ("job", "worker", "claim", "process")})
+
+    def kill(self, process: int) -> None:
+        self.note("killing", of=process)
+        self.note("died", of=process, code=-9)
+
+    def sweep(self, run: dict[str, Any], decision: str = "requeue", *, attempt: int = 1, started: bool = True) -> None:
+        self.note(
+            "crash",
+            job=run["job"],
+            worker=run["worker"],
+            attempt=attempt,
+            started=started,
+            decision=decision,
+            reason="session lost",
+            noticed=self.now,
+        )
+
+    def complete(self, number: int, process: int, **facts: Any) -> None:
+        """A run as it should be."""
+        run = self.start(number, process, **facts)
+        self.end(run)
+        self.settle(run)
+
+    def crash(self, number: int, process: int, decision: str = "requeue", **facts: Any) -> None:
+        """A run whose worker is killed and swept."""
+        run = self.start(number, process, **facts)
+        self.kill(process)
+        self.sweep(run, decision, attempt=facts.get("attempt", 1))
+
+    def left(self, number: int, *, attempts: int = 25, worker: str | None = None) -> None:
+        self.note("left", number=number, job=number + 100, attempts=attempts, max_attempts=25, worker=worker)
+
+    def breaches(self, *, thawed_are_refused: bool = False) -> list[str]:
+        """What the checker says, when the history is over."""
+        over = {"event": "over", "at": (self.now + 1) * 1000, "wall": self.now + 1, "process": 0}
+        lines = [*self.lines, {**over, "workers": [], "sessions": 0}]
+        return [breach.text for breach in judge(lines, thawed_are_refused=thawed_are_refused).breaches]
