@@ -44,13 +44,3 @@ async def test_the_examples_on_this_page_run(
         result = eval(compiled, module.__dict__)
         if inspect.isawaitable(result):
             await result
-
-
-def test_links_between_pages_lead_somewhere() -> None:
-    broken = [
-        f"{_ids(page)}: {target}"
-        for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-        if not (page.parent / target).exists()
-    ]
-    assert broken == []
