@@ -101,6 +101,8 @@ class Proxy:
         replies = asyncio.ensure_future(self._pump(link, server_reader, writer, are_replies=True))
         try:
             await asyncio.wait([requests, replies], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            pass  # by our own end; asyncio's streams take it for a mishap
         finally:
             self._links.discard(link)
             for pump in (requests, replies):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,16 +13,22 @@ from tests.crash.proxy import Proxy
 from tests.waiting import until
 from tests.worker.life import jobs, queues, worker_of
 
-from ferryman import App, JobSpec
+from ferryman import App, Client, JobSpec, RawJobSpec
+from ferryman.errors import DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
+from ferryman.worker import lost_claims
+from ferryman.worker.claimer import Claimer
+from ferryman.worker.connection import WorkerConnection
+from ferryman.worker.identity import Identity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import psycopg
 
-    from ferryman import Client, Worker
+    from ferryman import Worker
     from ferryman.embedded import EmbeddedPostgres
+    from ferryman.worker.claims import Claim
 
 
 @pytest.fixture
@@ -117,6 +124,48 @@ async def test_a_claim_whose_reply_is_lost_as_the_worker_stops_is_given_back(
 
     assert (jobs(connection)[0].locked_by, jobs(connection)[0].attempts) == (None, 0)
     assert queues(connection)[0].locked_at is None
+
+
+async def test_a_queue_is_not_left_locked_when_the_replies_of_its_settlement_and_of_the_next_claim_are_both_lost(
+    client: Client, connection: psycopg.Connection, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker still takes the first job for its own when it first looks for lost claims, and claims others since."""
+    clock = SimpleNamespace(monotonic=lambda: clock.now, now=1000.0)
+    monkeypatch.setattr(lost_claims, "time", clock)
+    known: list[Claim] = []
+    specs = [JobSpec(queue_name="letters"), JobSpec(queue_name="letters"), JobSpec(priority=1)]
+    first, second, third = [
+        job.id for job in await client.add_raw_jobs([RawJobSpec("work", {}, spec) for spec in specs])
+    ]
+
+    async with Client(proxy.dsn, max_connections=1) as through_proxy:
+        claimer = Claimer(
+            WorkerConnection(through_proxy.pool, through_proxy.schema),
+            Identity(),
+            ["work"],
+            forbidden_flags=(),
+            use_local_time=False,
+            known=lambda: known,
+        )
+        await claimer.register()
+        known[:] = (await claimer.claim(1)).claims
+        connection.execute("delete from graphile_worker._private_jobs where id = %s", [first])
+        connection.execute("update graphile_worker._private_job_queues set locked_by = null, locked_at = null")
+
+        proxy.passes_replies = False
+        claiming = asyncio.create_task(claimer.claim(1))
+        await until(lambda: jobs(connection)[0].locked_at is not None, "the second job is claimed")
+        proxy.passes_replies = True
+        proxy.reset()
+        with pytest.raises(DatabaseUnavailableError):
+            await claiming
+
+        assert [claim.job_id for claim in (await claimer.claim(1)).claims] == [third]
+        known.clear()
+        nothing = await claimer.claim(1)
+        assert (nothing.claims, nothing.next_due_in) == ([], 1.0), "it will look again"
+        clock.now += 1.0
+        assert [claim.job_id for claim in (await claimer.claim(1)).claims] == [second]
 
 
 def _has_settled(observer: psycopg.Connection) -> bool:

@@ -1,8 +1,8 @@
 -- Give back what this worker has claimed without hearing of it, with the attempt, and free the named queues.
 --
 -- :worker_id   the worker
--- :token       the newest claim that it has heard of; what it has claimed since, it does not know
--- :but_jobs, :but_queues   array literals of what it does know: long jobs have younger locks than their claims
+-- :token       the newest claim that it had heard of when it lost the connection
+-- :but_jobs, :but_queues   array literals of what it knows: it may have claimed since, and renews the locks of long jobs
 --
 -- A job whose key was taken over is not given its attempt back; see release_claims.sql.
 -- Reads the whole table, for want of an index on locked_by: only to be asked after a connection was lost.

@@ -70,7 +70,7 @@ def release_claims(worker_id: str, releases: str) -> Call:
     return Call(_RELEASE_CLAIMS, {"worker_id": worker_id, "releases": releases})
 
 
-def return_lost_claims(worker_id: str, newest_token: int, known: Iterable[tuple[int, int, int]]) -> Call:
+def return_lost_claims(worker_id: str, token: int, known: Iterable[tuple[int, int, int]]) -> Call:
     """The ids of the jobs that were given back come back: those that the worker claimed after the given token.
 
     The claims in `known` are left alone, whatever their token is by now.
@@ -78,7 +78,7 @@ def return_lost_claims(worker_id: str, newest_token: int, known: Iterable[tuple[
     claims = [*known]
     parameters = {
         "worker_id": worker_id,
-        "token": newest_token,
+        "token": token,
         "but_jobs": _array(job_id for job_id, _, _ in claims),
         "but_queues": _array(queue_id for _, _, queue_id in claims),
     }

@@ -99,7 +99,7 @@ class Claimer:
             # Somebody cleaned our tasks away while we had no jobs; those that came since have other numbers.
             await self.register()
             return await self.claim(wanted)
-        return claimed
+        return self._lost.remind(claimed)
 
     async def give_back_lost(self) -> None:
         """Give back what was claimed and never heard of, when no claim will be made any more."""

@@ -120,7 +120,7 @@ class Claimed:
     is_window_full: bool
     """Whether more due jobs may lie beyond what was looked at."""
     next_due_in: float | None
-    """Seconds until the next job of anybody's is due, when nothing could be claimed."""
+    """Seconds until it is worth asking again, when nothing could be claimed: mostly until the next job is due."""
     known_tasks: int | None
     """How many of our tasks the database knows, when nothing could be claimed."""
 

@@ -80,7 +80,7 @@ class Life:
             sorted(app.tasks),
             forbidden_flags=options.forbidden_flags,
             use_local_time=options.use_local_time,
-            known=lambda: [*self._running.claims, *self._settler.unsettled_claims],
+            known=self._known_claims,
         )
         self._settler = Settler(
             self._connection,
@@ -225,6 +225,10 @@ class Life:
 
     def _is_held_back(self) -> bool:
         return self._is_fenced() or self._settler.unsettled > self._options.concurrency * MOST_UNSETTLED_PER_SLOT
+
+    def _known_claims(self) -> list[Claim]:
+        waiting = () if self._local_queue is None else self._local_queue.claims
+        return [*waiting, *self._running.claims, *self._settler.unsettled_claims]
 
     def _free_slots(self) -> int:
         return 0 if self._is_fenced() else self._options.concurrency - len(self._running)

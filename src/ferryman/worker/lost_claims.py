@@ -2,15 +2,17 @@
 
 A connection that is cut between the commit of a claim and its reply leaves jobs locked by a worker that lives, so that
 nobody would ever look for them. After such a cut the worker gives back whatever was claimed in its name after the last
-claim that it heard of, except what it knows: the lock of a long job is younger than its claim. It looks several times:
-a request may lie in the network for a while, and be carried out later.
+claim that it had heard of by then, except what it knows. It looks several times: a request may lie in the network for a
+while, and be carried out later; and the queue of a job whose outcome was written, but not acknowledged, seems to be
+known until that is found out.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from ferryman.queries import working
 
@@ -25,18 +27,25 @@ logger = logging.getLogger("ferryman.worker")
 SECONDS_UNTIL_LOOKS = (0.0, 1.0, 5.0, 30.0, 120.0, 600.0)
 
 
+class _Look(NamedTuple):
+    at: float
+    worker_id: str
+    """Not always today's name: the worker may have been swept since."""
+    heard_of: int
+    """The newest claim that had come through by the time of the first suspicion."""
+
+
 class LostClaims:
     """Knows the newest claim that was heard of. For one who never claims twice at the same time.
 
-    known: the claims whose jobs run, or whose outcomes wait to be written
+    known: the claims whose jobs run or wait to be run, or whose outcomes wait to be written
     """
 
     def __init__(self, connection: WorkerConnection, known: Callable[[], Iterable[Claim]]) -> None:
         self._connection = connection
         self._known = known
         self._newest_token = 0
-        self._looks: list[tuple[float, str]] = []
-        """When to look, for claims in which name: the worker may have been swept since, and have another by now."""
+        self._looks: list[_Look] = []
 
     def heard_of(self, claimed: Claimed) -> None:
         """Note claims that came through."""
@@ -46,18 +55,28 @@ class LostClaims:
     def suspect(self, worker_id: str) -> None:
         """Note that a claim was sent in this name and no reply came, or came too late."""
         now = time.monotonic()
-        others = [look for look in self._looks if look[1] != worker_id]
-        self._looks = others + [(now + seconds, worker_id) for seconds in SECONDS_UNTIL_LOOKS]
+        earlier = [look for look in self._looks if look.worker_id == worker_id]
+        heard_of = min([self._newest_token, *(look.heard_of for look in earlier)])
+        self._looks = [look for look in self._looks if look not in earlier]
+        self._looks += [_Look(now + seconds, worker_id, heard_of) for seconds in SECONDS_UNTIL_LOOKS]
+
+    def remind(self, claimed: Claimed) -> Claimed:
+        """The same, but not with a longer pause than until the next look."""
+        if not self._looks:
+            return claimed
+        look_in = max(0.0, min(look.at for look in self._looks) - time.monotonic())
+        due_in = look_in if claimed.next_due_in is None else min(look_in, claimed.next_due_in)
+        return replace(claimed, next_due_in=due_in)
 
     async def give_back(self, *, at_once: bool = False) -> None:
         """Look for them, if there may be any and it is time to, or the last chance."""
         if not self._looks:
             return
         now = time.monotonic()
-        due = [look for look in self._looks if at_once or look[0] <= now]
-        for worker_id in {worker_id for _, worker_id in due}:
+        due = [look for look in self._looks if at_once or look.at <= now]
+        for worker_id, heard_of in {(look.worker_id, look.heard_of) for look in due}:
             known = [claim.key for claim in self._known()]
-            returned = await self._connection.fetch(working.return_lost_claims(worker_id, self._newest_token, known))
+            returned = await self._connection.fetch(working.return_lost_claims(worker_id, heard_of, known))
             if returned:
                 logger.warning("%d jobs were claimed over a connection that broke; they were given back", len(returned))
         self._looks = [look for look in self._looks if look not in due]

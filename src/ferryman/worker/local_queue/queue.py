@@ -107,6 +107,11 @@ class LocalQueue:
             self._release()
             await self._tell_news()
 
+    @property
+    def claims(self) -> list[Claim]:
+        """Those that wait for a slot."""
+        return [claim for _, claim in self._cached]
+
     def serve(self) -> None:
         """Give each free slot a job, as long as there are any."""
         while self._free_slots() > 0 and (claim := self._take()) is not None:
@@ -238,7 +243,7 @@ class LocalQueue:
         self._give_back()
 
     def _give_back(self) -> None:
-        claims = [claim for _, claim in self._cached]
+        claims = self.claims
         self._cached.clear()
         self._returning.update(claims)
         for claim in claims:
