@@ -720,8 +720,9 @@ class Histories(RuleBasedStateMachine):
         writing.cancel()
         await asyncio.wait([writing])
 
-    async def _report(self, settlement: Settlement, is_written: bool) -> None:
-        self.reports[settlement.claim] = (settlement.outcome, is_written)
+    async def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        self.reports |= {settlement.claim: (settlement.outcome, True) for settlement in written}
+        self.reports |= {settlement.claim: (settlement.outcome, False) for settlement in refused}
 
     def _look(self) -> None:
         call = beating.look(

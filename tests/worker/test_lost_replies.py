@@ -163,7 +163,7 @@ async def test_a_queue_is_not_left_locked_when_the_replies_of_its_settlement_and
         assert [claim.job_id for claim in (await claimer.claim(1)).claims] == [third]
         known.clear()
         nothing = await claimer.claim(1)
-        assert (nothing.claims, nothing.next_due_in) == ([], 1.0), "it will look again"
+        assert (len(nothing.claims), nothing.next_due_in) == (0, 1.0), "it will look again"
         clock.now += 1.0
         assert [claim.job_id for claim in (await claimer.claim(1)).claims] == [second]
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 
+from ferryman.database.lazy_rows import LazyRows
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,6 +32,12 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
         """Run a statement and give its rows back."""
         cursor = await self._only_cursor.execute(text, values)
         return await cursor.fetchall() if _has_rows(cursor) else ()
+
+    async def fetch_lazily(self, text: LiteralString, values: Sequence[Any]) -> LazyRows:
+        """Run a query, and leave its rows as they came."""
+        cursor = await self._only_cursor.execute(text, values)
+        assert cursor.pgresult is not None  # noqa: S101 - it was executed
+        return LazyRows(self, cursor.pgresult)
 
 
 class OwnConnection(Connection[tuple[Any, ...]]):

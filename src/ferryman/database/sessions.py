@@ -95,7 +95,8 @@ class AsyncSession:
             return await async_fetch_for(step.using)(step, self._schema)
         connection = await self._own()
         text = step.statement.text(self._schema, Style.NUMBERED)
-        return await connection.fetch(text, step.statement.ordered(step.parameters))
+        fetch = connection.fetch_lazily if step.is_lazy else connection.fetch
+        return await fetch(text, step.statement.ordered(step.parameters))
 
     async def _turn(self, step: Transaction | Commit | Rollback) -> None:
         """End the transaction that is open, and perhaps begin one; those of a borrowed connection are its owner's."""

@@ -19,11 +19,15 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Run one statement and give its rows back. With `using`, on the caller's connection."""
+    """Run one statement and give its rows back. With `using`, on the caller's connection.
+
+    is_lazy: whether async code should leave the rows undecoded, since little of them will be asked for
+    """
 
     statement: Statement
     parameters: Mapping[str, Any] = field(default_factory=dict, repr=False)
     using: Any = None
+    is_lazy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

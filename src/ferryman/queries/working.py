@@ -52,7 +52,7 @@ def claim_jobs(
         "now": now,
         "forbidden_flags": None if not forbidden_flags else list(forbidden_flags),
     }
-    return Call(_CLAIM_JOBS_BY_TASK if by_task else _CLAIM_JOBS, parameters)
+    return Call(_CLAIM_JOBS_BY_TASK if by_task else _CLAIM_JOBS, parameters, is_lazy=True)
 
 
 def complete_claims(worker_id: str, claims: Iterable[tuple[int, int, int]]) -> Call:

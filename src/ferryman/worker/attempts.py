@@ -13,7 +13,7 @@ from ferryman.worker.outcomes import Completed, CompletedByHandler, Ending, Fail
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from ferryman.client import Client
     from ferryman.hooks import HookRegistry
@@ -47,11 +47,14 @@ class Attempts:
         self._progress = progress
         self._leases: dict[Claim, Lease] = {}
 
-    async def make(self, task: Task[..., Any], claim: Claim) -> Outcome:
-        """Run the job once."""
+    def make(self, task: Task[..., Any], claim: Claim, cancelling: Callable[[], int]) -> Coroutine[Any, Any, Outcome]:
+        """Run the job once, when this is awaited.
+
+        cancelling: of the asyncio task that does so
+        """
         if task.takes_context or task.running.run_in == "process":
-            return await self._make_with_context(task, claim)
-        return await self._make(task, claim, None)
+            return self._make_with_context(task, claim, cancelling)
+        return self._make(task, claim, None, cancelling)
 
     def lose(self, claim: Claim) -> None:
         """The job is no longer ours: its handler may ask, and may no longer complete it."""
@@ -59,7 +62,7 @@ class Attempts:
         if lease is not None:
             lease.is_lost = True
 
-    async def _make_with_context(self, task: Task[..., Any], claim: Claim) -> Outcome:
+    async def _make_with_context(self, task: Task[..., Any], claim: Claim, cancelling: Callable[[], int]) -> Outcome:
         """The same for a handler that may ask for more than its payload."""
         lease = self._leases[claim] = Lease(self._client.schema, claim.worker_id, claim.keys)
         lease.learn_keys = lambda: claim.keys
@@ -74,7 +77,7 @@ class Attempts:
         )
         started = time.monotonic()
         try:
-            ending = await self._make(task, claim, context)
+            ending = await self._make(task, claim, context, cancelling)
         finally:
             del self._leases[claim]
             self._progress.ended(claim)
@@ -83,9 +86,17 @@ class Attempts:
         otherwise = _NOT_COMMITTED if isinstance(ending, Completed) else ending
         return CompletedByHandler(time.monotonic() - started, otherwise)
 
-    async def _make(self, task: Task[..., Any], claim: Claim, context: WorkerContext | None) -> Ending:
-        if not self._hooks.wants_any(JobFetch, BeforeJobRun, JobStart, AfterJobRun):
-            return await self._handlers.handle(task, claim, context)
+    def _make(
+        self, task: Task[..., Any], claim: Claim, context: WorkerContext | None, cancelling: Callable[[], int]
+    ) -> Coroutine[Any, Any, Ending]:
+        # Not a coroutine itself: each one around a handler would be felt.
+        if self._hooks.wants_any(JobFetch, BeforeJobRun, JobStart, AfterJobRun):
+            return self._make_with_hooks(task, claim, context, cancelling)
+        return self._handlers.handle(task, claim, context, cancelling)
+
+    async def _make_with_hooks(
+        self, task: Task[..., Any], claim: Claim, context: WorkerContext | None, cancelling: Callable[[], int]
+    ) -> Ending:
         job = claim.job(task.identifier)
         await self._hooks.emit(JobFetch(job=job, worker_id=claim.worker_id))
         decided = await self._decided_before(job, claim.worker_id)
@@ -93,7 +104,7 @@ class Attempts:
             return decided
         await self._hooks.emit(JobStart(job=job, worker_id=claim.worker_id))
         started = time.monotonic()
-        ending = await self._handlers.handle(task, claim, context)
+        ending = await self._handlers.handle(task, claim, context, cancelling)
         return await self._decided_after(job, claim.worker_id, ending, time.monotonic() - started)
 
     async def _decided_before(self, job: Job, worker_id: str) -> Ending | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ferryman.database.lazy_rows import column
 from ferryman.jobs import Job, JobState
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
     from ferryman.database.steps import Row
 
+_JOB, _TASK, _PAYLOAD, _QUEUE, _TOKEN = 0, 1, 2, 5, 6
 _OUTLOOK_COLUMNS = 3
+LARGE = 1_000_000
 
 
 class Claim(msgspec.Struct, gc=False, eq=False):
@@ -23,55 +26,39 @@ class Claim(msgspec.Struct, gc=False, eq=False):
     Only `later_tokens` ever changes.
     """
 
-    row: Any
-    """Kept as it came: what a job's handler never asks for is never unpacked."""
+    job_id: int
+    task_id: int
+    payload_json: str
+    queue_id: int | None
+    """The named queue that the claim holds."""
+    token: int
+    """When it was claimed, in microseconds: with the worker's id, the fence of every settlement.
+
+    The lock of a long job is renewed. Its token is one of `keys` then, and which one, only the database knows.
+    """
     worker_id: str
     """The name it was claimed in, which the worker may have changed since."""
+    rows: Any
+    """Those of its statement, as they came: what a job's handler never asks for is never unpacked."""
+    place: int
+    """Its own among them."""
     later_tokens: tuple[int, ...] = ()
     """Those that the database was asked to give it since; see `ferryman.worker.long_jobs`."""
 
     @property
-    def job_id(self) -> int:
-        """The job."""
-        return int(self.row[0])
-
-    @property
-    def task_id(self) -> int:
-        """The number of its task."""
-        return int(self.row[1])
-
-    @property
-    def payload_json(self) -> str:
-        """Its payload."""
-        return str(self.row[2])
-
-    @property
     def attempts(self) -> int:
         """Its attempts, this one included."""
-        return int(self.row[3])
+        return int(self.rows[self.place][3])
 
     @property
     def max_attempts(self) -> int:
         """How many attempts it may have."""
-        return int(self.row[4])
-
-    @property
-    def queue_id(self) -> int | None:
-        """The named queue that the claim holds."""
-        return None if self.row[5] is None else int(self.row[5])
-
-    @property
-    def token(self) -> int:
-        """When it was claimed, in microseconds: with the worker's id, the fence of every settlement.
-
-        The lock of a long job is renewed. Its token is one of `keys` then, and which one, only the database knows.
-        """
-        return int(self.row[6])
+        return int(self.rows[self.place][4])
 
     @property
     def last_error(self) -> str | None:
         """What the attempt before ended with."""
-        error: str | None = self.row[10]
+        error: str | None = self.rows[self.place][10]
         return error
 
     @property
@@ -90,7 +77,7 @@ class Claim(msgspec.Struct, gc=False, eq=False):
         (
             job_id, _, payload, attempts, max_attempts, _, _,
             queue_name, priority, run_at, last_error, created_at, updated_at, key, locked_at, revision, flags,
-        ) = self.row[:-_OUTLOOK_COLUMNS]  # fmt: skip
+        ) = self.rows[self.place][:-_OUTLOOK_COLUMNS]  # fmt: skip
         return Job(
             id=job_id,
             task_identifier=identifier,
@@ -127,8 +114,19 @@ class Claimed:
 
 def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
     """The claims, or the outlook when there are none."""
-    *_, is_window_full, next_due_in, known_tasks = rows[0]
-    claims = [Claim(row, worker_id) for row in rows if row[0] is not None]
+    first = rows[0]
+    is_window_full, next_due_in, known_tasks = first[-_OUTLOOK_COLUMNS:]
+    if first[_JOB] is None:
+        return Claimed((), bool(is_window_full), next_due_in, known_tasks)
+    needed = [column(rows, number) for number in (_JOB, _TASK, _PAYLOAD, _QUEUE)]
+    if sum(map(len, needed[_PAYLOAD])) > LARGE:
+        # Else the payloads of all would be kept, twice, for as long as the longest of these jobs runs.
+        rows = [*rows]
+    token = first[_TOKEN]
+    claims = [
+        Claim(job_id, task_id, payload_json, queue_id, token, worker_id, rows, place)
+        for place, (job_id, task_id, payload_json, queue_id) in enumerate(zip(*needed, strict=True))
+    ]
     return Claimed(claims, bool(is_window_full), next_due_in, known_tasks)
 
 

@@ -8,8 +8,9 @@ import inspect
 import logging
 import time
 import traceback
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ferryman.control import Fail, Retry, Snooze
 from ferryman.worker import sync_points
@@ -30,6 +31,9 @@ from ferryman.worker.forks import generation, leave_if_forked
 from ferryman.worker.outcomes import Completed, Ending, Failed, Snoozed, describe, storable_error
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import timedelta
+
     from ferryman.context import WorkerContext
     from ferryman.retries import OnCrash
     from ferryman.tasks import Task
@@ -64,38 +68,39 @@ class Handlers:
         self._on_crash = on_crash
         self._generation = generation()
 
-    async def handle(self, task: Task[..., Any], claim: Claim, context: WorkerContext | None) -> Ending:
+    async def handle(
+        self, task: Task[..., Any], claim: Claim, context: WorkerContext | None, cancelling: Callable[[], int]
+    ) -> Ending:
         """Run the handler to its end, whatever it does. Only cancelling the caller ends it early.
 
         context: needed by tasks that ask for it, and by those that run in a child process
+        cancelling: of the asyncio task that runs it
         """
         started = time.monotonic()
         try:
             result = await self._call(task, claim, context)
         except BaseException as error:  # noqa: BLE001 - nothing that a handler raises may hurt the worker
             leave_if_forked(self._generation, error)
-            return self._after_error(task, claim, error)
+            return self._after_error(task, claim, error, was_cancelled=cancelling() > 0)
         leave_if_forked(self._generation, None)
         sync_points.reach("handler_done")
-        if _was_cancelled():
+        if cancelling():
             # A handler that swallows its cancellation and returns has not said that it finished.
             return self._interrupted
         if not task.running.is_batch:
             return Completed(time.monotonic() - started)
         return self._after_batch(task, claim, result, time.monotonic() - started)
 
-    async def _call(self, task: Task[..., Any], claim: Claim, context: WorkerContext | None) -> Any:
+    def _call(self, task: Task[..., Any], claim: Claim, context: WorkerContext | None) -> Awaitable[Any]:
+        """The call of the handler, to be awaited."""
         if context is not None and task.running.run_in == "process":
-            return await self._call_in_child(task, context)
+            return self._call_in_child(task, context)
         arguments = task.decode(claim.payload_json, context)
-        call = functools.partial(task.function, *arguments.args, **arguments.kwargs)
-        if task.running.timeout is None:
-            return await self._call_here(task, call)
-        async with asyncio.timeout(task.running.timeout.total_seconds()):
-            return await self._call_here(task, call)
-
-    async def _call_here(self, task: Task[..., Any], call: functools.partial[Any]) -> Any:
-        return await (call() if task.running.run_in == "loop" else self._call_in_thread(call))
+        if task.running.run_in == "loop":
+            called: Awaitable[Any] = task.function(*arguments.args, **arguments.kwargs)
+        else:
+            called = self._call_in_thread(functools.partial(task.function, *arguments.args, **arguments.kwargs))
+        return called if task.running.timeout is None else _limited(called, task.running.timeout)
 
     async def _call_in_thread(self, call: functools.partial[Any]) -> Any:
         result = await self._threads.run(call)
@@ -112,13 +117,13 @@ class Handlers:
 
     def _after_batch(self, task: Task[..., Any], claim: Claim, result: Any, seconds: float) -> Ending:
         if isinstance(result, BatchResult) and isinstance(result.error, BaseException):
-            return self._after_error(task, claim, result.error)
+            return self._after_error(task, claim, result.error, was_cancelled=False)
         outcome = batch_outcome(claim.payload_json, result, seconds)
         if isinstance(outcome, Failed):
             return replace(outcome, delay=_delay(task, claim, RuntimeError(outcome.error)))
         return outcome
 
-    def _after_error(self, task: Task[..., Any], claim: Claim, error: BaseException) -> Ending:
+    def _after_error(self, task: Task[..., Any], claim: Claim, error: BaseException, *, was_cancelled: bool) -> Ending:
         match error:
             case Snooze():
                 return Snoozed(error.delay.total_seconds())
@@ -127,7 +132,7 @@ class Handlers:
             case Retry():
                 after = _delay(task, claim, error) if error.after is None else max(0.0, error.after.total_seconds())
                 return Failed(describe(error), delay=after, payload_json=error.payload_json)
-            case _ if isinstance(error, PoolClosedError) or _was_cancelled():
+            case _ if isinstance(error, PoolClosedError) or was_cancelled:
                 # Whatever else a handler makes of its cancellation, that is why it ended.
                 return self._interrupted
             case TimeoutError() if task.running.timeout is not None and not str(error):
@@ -159,9 +164,9 @@ def _take_note(context: WorkerContext, note: ChildNote) -> object:
     return None
 
 
-def _was_cancelled() -> bool:
-    current = asyncio.current_task()
-    return current is not None and current.cancelling() > 0
+async def _limited(called: Awaitable[Any], limit: timedelta) -> Any:
+    async with asyncio.timeout(limit.total_seconds()):
+        return await called
 
 
 def _delay(task: Task[..., Any], claim: Claim, error: BaseException) -> float | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ferryman.hooks import FailureReason, JobRecovery, JobRecoveryResult
 from ferryman.worker.outcomes import Interrupted

@@ -34,7 +34,7 @@ from ferryman.worker.threads import Threads
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
     from datetime import timedelta
 
     from ferryman.app import App
@@ -187,14 +187,15 @@ class Life:
                 trouble.is_over()
                 return
 
-    async def _report(self, settlement: Settlement, is_written: bool) -> None:
-        """What follows from a settlement that was written, or refused."""
-        if settlement.claim.queue_id is not None or not isinstance(settlement.outcome, Completed):
+    async def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """What follows from settlements that were written, or refused."""
+        ended = [*written, *refused]
+        if any(each.claim.queue_id is not None or not isinstance(each.outcome, Completed) for each in ended):
             # The next job of that queue may run now, or this one again later, and nobody announces it.
             self._wake()
         if self._local_queue is not None:
-            await self._local_queue.has_settled(settlement.claim, is_written=is_written)
-        await Reports(self._options.hooks, self._claimer.tasks).tell(settlement, is_written=is_written)
+            await self._local_queue.have_settled(written, refused)
+        await Reports(self._options.hooks, self._claimer.tasks).tell(written, refused)
 
     def _wake(self) -> None:
         """There may be jobs to claim."""
@@ -208,6 +209,9 @@ class Life:
             self._alarm.ring()
         else:
             self._local_queue.serve()
+
+    def _next_waiting(self) -> Claim | None:
+        return None if self._local_queue is None else self._local_queue.take()
 
     def _give_up(self, problem: SchemaError) -> None:
         self._problem = problem
@@ -276,6 +280,7 @@ class Life:
             self._settler,
             self._stop,
             find_task=self._task_of,
+            take=self._next_waiting,
             marks=marks,
             is_fenced=self._is_fenced,
             interruptions=interruptions,

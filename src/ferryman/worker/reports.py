@@ -26,7 +26,7 @@ from ferryman.worker.outcomes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ferryman.hooks import HookRegistry
     from ferryman.hooks.kinds import Observer
@@ -43,12 +43,16 @@ class Reports:
         self._hooks = hooks
         self._tasks = tasks
 
-    async def tell(self, settlement: Settlement, *, is_written: bool) -> None:
-        """Tell about one settlement."""
-        claim, outcome = settlement.claim, settlement.outcome
-        if not is_written:
-            await self._tell_refused(claim, outcome)
-            return
+    async def tell(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """Tell about settlements."""
+        wants_completed = self._hooks.wants(JobComplete)
+        for settlement in written:
+            if wants_completed or not isinstance(settlement.outcome, Completed):
+                await self._tell_written(settlement.claim, settlement.outcome)
+        for settlement in refused:
+            await self._tell_refused(settlement.claim, settlement.outcome)
+
+    async def _tell_written(self, claim: Claim, outcome: Outcome) -> None:
         identifier = self._tasks.get(claim.task_id, "")
         if isinstance(outcome, Failed):
             first_line = outcome.error.partition("\n")[0]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
-from ferryman.worker.outcomes import Failed, Interrupted, Unstarted
+from ferryman.worker.outcomes import Completed, Failed, Interrupted, Unstarted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +26,14 @@ logger = logging.getLogger("ferryman.worker")
 
 SECONDS_AFTER_CANCELLING = 5.0
 """How long handlers may take to notice that they were cancelled."""
+SECONDS_OF_A_TURN = 0.0002
+"""How long a slot may go on from job to job before others have their turn; all handlers share the loop."""
 
 
 class Running:
     """Claims whose jobs run.
 
+    take: the next job for a free slot, if one waits here
     marks: where the start of a job is marked, for those that need it; None if no job does
     is_fenced: whether others may have taken this worker for dead
     on_end: called when a slot is free again
@@ -41,6 +46,7 @@ class Running:
         stop: Stopping,
         *,
         find_task: Callable[[Claim], Task[..., Any]],
+        take: Callable[[], Claim | None],
         marks: StartMarks | None,
         is_fenced: Callable[[], bool],
         interruptions: Interruptions,
@@ -50,12 +56,14 @@ class Running:
         self._settler = settler
         self._stop = stop
         self._find_task = find_task
+        self._take = take
         self._marks = marks
         self._is_fenced = is_fenced
         self._interruptions = interruptions
         self._on_end = on_end
         self._tasks: dict[Claim, asyncio.Task[None]] = {}
         self._unmarked: set[Claim] = set()
+        self._context = contextvars.copy_context()
 
     @property
     def claims(self) -> list[Claim]:
@@ -79,8 +87,8 @@ class Running:
         if self._stop.begun.is_set() or self._is_fenced():
             self._settler.settle(claim, Unstarted())
             return
-        attempt = self._attempt(self._find_task(claim), claim)
-        self._tasks[claim] = asyncio.create_task(attempt, name=f"job {claim.job_id}")
+        # In a context of its own: what a handler leaves there is no business of the next.
+        self._tasks[claim] = asyncio.create_task(self._run(claim), name="a worker's slot", context=self._context.copy())
 
     def lose_all_but(self, worker_id: str) -> None:
         """Others have what was claimed in another name than this. Handlers are told, and cancelled if that works."""
@@ -104,7 +112,7 @@ class Running:
         for claim in [*self._tasks]:
             logger.error("job %d goes on although it was cancelled; it is given back all the same", claim.job_id)
             del self._tasks[claim]
-            await self._settle(self._find_task(claim), claim, self._interruptions.usual)
+            await self._settle_interrupted(self._find_task(claim), claim, self._interruptions.usual)
 
     def describe(self, task: asyncio.Task[object]) -> str | None:
         """For the log: the job that an asyncio task runs. From any thread."""
@@ -113,7 +121,25 @@ class Running:
                 return f"task {self._find_task(claim).identifier!r} (job {claim.job_id})"
         return None
 
-    async def _attempt(self, task: Task[..., Any], claim: Claim) -> None:
+    async def _run(self, claim: Claim) -> None:
+        """Make an attempt, and go on with the next job that waits here if nothing is left of this one.
+
+        To make an asyncio task costs as much as all else that a small job needs.
+        """
+        me = asyncio.current_task()
+        assert me is not None  # noqa: S101 - it is a coroutine
+        turn_ends = time.monotonic() + SECONDS_OF_A_TURN
+        following: Claim | None = claim
+        while following is not None:
+            is_traceless = await self._attempt(following, me) and self._is_untouched()
+            following = self._take() if is_traceless and time.monotonic() < turn_ends else None
+            if following is not None:
+                self._tasks[following] = me
+        self._on_end()
+
+    async def _attempt(self, claim: Claim, me: asyncio.Task[None]) -> bool:
+        """Make an attempt and settle its outcome; whether it has simply completed."""
+        task = self._find_task(claim)
         outcome: Outcome | None = Unstarted()
         try:
             if (
@@ -124,24 +150,32 @@ class Running:
                 outcome = None  # somebody else has it
             elif not self._is_fenced():  # the process may have been stopped since it was started
                 outcome = self._interruptions.usual
-                outcome = await self._attempts.make(task, claim)
+                outcome = await self._attempts.make(task, claim, me.cancelling)
         except asyncio.CancelledError:
             pass
         except BaseException:  # a handler that awaits a future which ends with GeneratorExit closes all of us
             logger.exception("job %d could not be run", claim.job_id)
             outcome = Failed("the worker could not run this job; see its log")
-        if outcome is not None and claim in self._tasks:
-            await self._settle(task, claim, outcome)
+        if claim not in self._tasks:
+            pass  # given up, and settled already
+        elif isinstance(outcome, Interrupted):
+            await self._settle_interrupted(task, claim, outcome)
+        elif outcome is not None:
+            self._settler.settle(claim, outcome)
         self._tasks.pop(claim, None)
-        self._on_end()
+        return isinstance(outcome, Completed) and not me.cancelling()
 
-    async def _settle(self, task: Task[..., Any], claim: Claim, outcome: Outcome) -> None:
-        if isinstance(outcome, Interrupted) and self._stop.begun.is_set():
-            decided = await self._interruptions.decide(task, claim)
-            if decided is None:
-                return
-            outcome = decided
-        self._settler.settle(claim, outcome)
+    def _is_untouched(self) -> bool:
+        """Whether the context of the running asyncio task is still as it was at its start."""
+        try:
+            return contextvars.copy_context() == self._context
+        except Exception:  # noqa: BLE001 - what handlers put there may be compared in any way
+            return False
+
+    async def _settle_interrupted(self, task: Task[..., Any], claim: Claim, outcome: Interrupted) -> None:
+        decided = await self._interruptions.decide(task, claim) if self._stop.begun.is_set() else outcome
+        if decided is not None:
+            self._settler.settle(claim, decided)
 
     async def _is_marked(self, marks: StartMarks, claim: Claim) -> bool:
         self._unmarked.add(claim)

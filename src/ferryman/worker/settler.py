@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ferryman.database.failures import sqlstate_of
 from ferryman.errors import DatabaseUnavailableError, FerrymanError
@@ -49,8 +49,7 @@ _UNSTORABLE = Failed("the outcome of this attempt could not be stored by Postgre
 _encoder = msgspec.json.Encoder()
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(msgspec.Struct, frozen=True, gc=False):
     """A claim and how it ended."""
 
     claim: Claim
@@ -60,13 +59,16 @@ class Settlement:
 
 
 class Settler:
-    """Takes outcomes, and reports each one after it was written, or refused because the claim was lost."""
+    """Takes outcomes, and reports each one after it was written, or refused because the claim was lost.
+
+    report: gets the settlements of one write that were written, and those that were refused
+    """
 
     def __init__(
         self,
         connection: WorkerConnection,
         *,
-        report: Callable[[Settlement, bool], Awaitable[None]],
+        report: Callable[[Sequence[Settlement], Sequence[Settlement]], Awaitable[None]],
         complete_delay: float = 0.0,
         fail_delay: float = 0.0,
     ) -> None:
@@ -140,23 +142,28 @@ class Settler:
         """What handlers have completed is gone; what is still there was not committed, and ends otherwise."""
         written = await self._written(settlements, _release_call(settlements))
         there = await self._still_there(settlements)
+        done: list[Settlement] = []
+        refused: list[Settlement] = []
         for settlement in settlements:
             match settlement:
                 case Settlement(claim, CompletedByHandler(seconds=seconds)) if claim.job_id not in there:
-                    await self._report(Settlement(claim, Completed(seconds)), True)
+                    done.append(Settlement(claim, Completed(seconds)))
                 case Settlement(claim, CompletedByHandler(otherwise=otherwise)):
-                    await self._report(Settlement(claim, otherwise), claim.job_id in written)
+                    (done if claim.job_id in written else refused).append(Settlement(claim, otherwise))
+        await self._report(done, refused)
 
     async def _write(self, settlements: Sequence[Settlement], call: Call) -> None:
         written = await self._written(settlements, call)
         sync_points.reach("settle_committed")
-        unwritten = [] if len(written) == len(settlements) else _unwritten(settlements, written)
+        if len(written) == len(settlements):
+            await self._report(_as_written(settlements, written), ())
+            return
+        unwritten = _unwritten(settlements, written)
         doubtful = await self._written_before([settlement for settlement in unwritten if settlement.is_uncertain])
         refused = {settlement.claim for settlement in unwritten} - doubtful
-        for settlement in settlements:
-            is_written = settlement.claim not in refused
-            row = written.get(settlement.claim.job_id) if is_written else None
-            await self._report(_as_written(settlement, row), is_written)
+        done = [settlement for settlement in settlements if settlement.claim not in refused]
+        others = [settlement for settlement in settlements if settlement.claim in refused]
+        await self._report(_as_written(done, written), others)
 
     async def _written(self, settlements: Sequence[Settlement], call: Call) -> dict[int, Row]:
         """The rows that the call gives back, by job."""
@@ -231,9 +238,10 @@ class _Lane:
         return [*self._writing, *self._waiting]
 
     def put(self, settlement: Settlement) -> None:
+        if not self._waiting:
+            self.empty.clear()
+            self._alarm.ring()
         self._waiting.append(settlement)
-        self.empty.clear()
-        self._alarm.ring()
 
     def hurry(self) -> None:
         """Gather no longer."""
@@ -285,18 +293,27 @@ class _Lane:
 
 def _claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
     """How many, from the first on, can be written together. All of them, unless the worker was swept in between."""
+    if len({settlement.claim.worker_id for settlement in settlements}) == 1:
+        return len(settlements)
     name = settlements[0].claim.worker_id
     others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
     return next(others, len(settlements))
 
 
-def _as_written(settlement: Settlement, row: Row | None) -> Settlement:
-    """A job that was taken over or removed while it ran has no attempt left, which only the database knows."""
-    match settlement.outcome, row:
-        case Failed() as outcome, (_, True):
-            return replace(settlement, outcome=replace(outcome, is_final=True))
-        case _:
-            return settlement
+def _as_written(settlements: Sequence[Settlement], written: Mapping[int, Row]) -> list[Settlement]:
+    """The same, with what only the database knows: whether failed jobs have an attempt left."""
+    return [
+        _as_failed(settlement, settlement.outcome, written.get(settlement.claim.job_id))
+        if isinstance(settlement.outcome, Failed)
+        else settlement
+        for settlement in settlements
+    ]
+
+
+def _as_failed(settlement: Settlement, outcome: Failed, row: Row | None) -> Settlement:
+    """A job that was taken over or removed while it ran has no attempt left."""
+    is_last = row is not None and row[1]
+    return replace(settlement, outcome=replace(outcome, is_final=True)) if is_last else settlement
 
 
 def _unwritten(settlements: Sequence[Settlement], written: Mapping[int, Row]) -> list[Settlement]:

@@ -249,7 +249,8 @@ async def test_jobs_start_while_tasks_that_were_cleaned_away_get_new_numbers(
     stage: Stage, client: Client, database: str, connection: psycopg.Connection
 ) -> None:
     await client.add_raw_jobs(numbered("stay", 3))
-    worker = stage.worker(concurrency=1)
+    # A listener that connects late would make it look for jobs, and so register its tasks, before they are locked.
+    worker = stage.worker(concurrency=1, use_notification_delivery=False)
 
     async with running(worker):
         await until(lambda: stage.inside == 1, "one runs, two wait")

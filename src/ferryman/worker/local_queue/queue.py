@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ferryman.worker.claims import Claim, Claimed
     from ferryman.worker.identity import Identity
     from ferryman.worker.local_queue.config import LocalQueueConfig
+    from ferryman.worker.settler import Settlement
 
 LARGEST_FETCH = 100_000
 SECONDS_HELD_BACK = 0.01
@@ -114,8 +115,23 @@ class LocalQueue:
 
     def serve(self) -> None:
         """Give each free slot a job, as long as there are any."""
-        while self._free_slots() > 0 and (claim := self._take()) is not None:
+        while (claim := self.take()) is not None:
             self._start(claim)
+
+    def take(self) -> Claim | None:
+        """The next job, if there is one and a slot is free for it."""
+        if self._free_slots() <= 0 or self._stop.is_set():
+            return None
+        if not self._cached:
+            if self._mode is LocalQueueMode.TTL_EXPIRED:
+                self._poll_now()
+            return None
+        _, claim = self._cached.popleft()
+        if not self._cached:
+            self._poll_now()
+        elif self._is_low:
+            self._alarm.ring()
+        return claim
 
     def pulse(self) -> None:
         """There may be new jobs."""
@@ -129,29 +145,15 @@ class LocalQueue:
         self._give_back()
         self._poll_now()
 
-    async def has_settled(self, claim: Claim, *, is_written: bool) -> None:
-        """The database knows the outcome of a job, or refused it; tells when all that was given back is back."""
-        if claim not in self._returning:
+    async def have_settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """The database knows the outcomes of jobs, or refused them; tells when all that was given back is back."""
+        if not self._returning:
             return
-        self._returning.remove(claim)
-        self._returned += is_written
+        self._returned += sum(settlement.claim in self._returning for settlement in written)
+        self._returning.difference_update(settlement.claim for settlement in (*written, *refused))
         if not self._returning and self._returned:
             count, self._returned = self._returned, 0
             await self._hooks.emit(LocalQueueReturnJobs(worker_id=self._identity.id, jobs_count=count))
-
-    def _take(self) -> Claim | None:
-        if self._stop.is_set():
-            return None
-        if not self._cached:
-            if self._mode is LocalQueueMode.TTL_EXPIRED:
-                self._poll_now()
-            return None
-        _, claim = self._cached.popleft()
-        if not self._cached:
-            self._poll_now()
-        elif self._is_low:
-            self._alarm.ring()
-        return claim
 
     def _poll_now(self) -> None:
         self._set_mode(LocalQueueMode.POLLING)
