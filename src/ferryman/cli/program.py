@@ -46,6 +46,10 @@ class Program(LazyGroup):
         "workers": ("ferryman.cli.workers:workers", "Look at workers, and recover the jobs of dead ones."),
         "unlock": ("ferryman.cli.unlock:unlock", "Take all locks away from workers that are certainly dead."),
         "doctor": ("ferryman.cli.doctor:doctor", "Look for what ails the queue or its database, and mend it."),
+        "bench": (
+            "ferryman.cli.bench.command:bench",
+            "Measure Ferryman on your own server, and get advice.",
+        ),
         "cleanup": ("ferryman.cli.cleanup:cleanup", "Clear away unused queues, unused tasks or failed jobs."),
         "postgres": ("ferryman.cli.postgres:postgres", "Run a private PostgreSQL until Ctrl-C."),
     },

@@ -1,0 +1,134 @@
+"""`ferryman bench`."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferryman.cli.bench.advice import advise
+from ferryman.cli.bench.ground import look_around, schema_of
+from ferryman.cli.bench.measuring import Measuring
+from ferryman.cli.bench.report import BenchReport
+from ferryman.cli.bench.setup import FEWEST_JOBS, Setup
+from ferryman.cli.clean import clean_lines
+from ferryman.cli.commands import output_options
+from ferryman.cli.reports import emit
+from ferryman.worker.local_queue.config import LARGEST_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferryman.cli.bench.figures import Figures
+    from ferryman.cli.bench.ground import Ground
+
+MOST_JOBS = 10_000_000
+MOST_MILLISECONDS = 60_000.0
+
+
+class Milliseconds(click.FloatRange):
+    """A length of time, zero included."""
+
+    name = "milliseconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, within its range. What is no number at all is within every range of click's."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number of milliseconds.", param, ctx)
+        return float(number)
+
+
+@click.command()
+@click.option(
+    "--jobs", type=click.IntRange(FEWEST_JOBS, MOST_JOBS), metavar="N", help="In each drain.  [default: 10000]"
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    metavar="N",
+    envvar="FERRYMAN_CONCURRENCY",
+    show_envvar=True,
+    help="How many jobs run at once.  [default: number of processors]",
+)
+@click.option(
+    "--queue-size",
+    type=click.IntRange(0, LARGEST_SIZE),
+    metavar="N",
+    envvar="FERRYMAN_QUEUE_SIZE",
+    show_envvar=True,
+    help="The local queue to measure beside direct claims; 0 for none.  [default: 500]",
+)
+@click.option(
+    "--batch-delay",
+    "batch_delay_ms",
+    type=Milliseconds(0.0, MOST_MILLISECONDS),
+    metavar="MS",
+    help="How long the worker gathers completions before it writes them.  [default: 0]",
+)
+@click.option(
+    "--job-ms",
+    type=Milliseconds(0.0, MOST_MILLISECONDS),
+    metavar="MS",
+    help="How long each job waits, as if for an answer from elsewhere.  [default: 0]",
+)
+@click.option("--rounds", type=click.IntRange(1, 100), metavar="N", help="How often to measure each.  [default: 3]")
+@click.option(
+    "--max-connections",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Database connections of the worker, the listening one aside.  [default: 10]",
+)
+@click.option("--database-url", metavar="URL", help="Where the database is.  [default: DATABASE_URL or PG*]")
+@click.option(
+    "--schema", metavar="NAME", help="A new schema, dropped at the end.  [default: ferryman_bench_ and a random number]"
+)
+@output_options
+def bench(*, database_url: str | None, schema: str | None, as_json: bool, **given: Any) -> int:
+    """Measure Ferryman on your own server, and get advice.
+
+    A run makes a schema of its own, adds jobs there, runs them in this process, and drops the schema again; also after
+    Ctrl-C. Jobs of yours are not touched, but server and machine are busy meanwhile, and idle workers of the same
+    database are woken for nothing now and then. The figures are those of this run, and no promise.
+
+    \b
+    Example:
+      ferryman bench
+      ferryman bench --concurrency 50 --job-ms 20 --jobs 5000
+      ferryman bench --json | jq .advice
+    """
+    setup = Setup(**{name: value for name, value in given.items() if value is not None})
+    tell = _say_nothing if as_json else _say
+    ground = look_around(database_url, schema)
+    tell(_intention(setup, ground.place, ground.schema))
+    with schema_of(ground):
+        figures = asyncio.run(_measured(ground, setup, tell))
+    tell(f"The schema {ground.schema} is dropped.\n")
+    return emit(BenchReport(ground, figures, advise(figures)), as_json=as_json)
+
+
+async def _measured(ground: Ground, setup: Setup, tell: Callable[[str], None]) -> Figures:
+    return await Measuring(ground, setup, tell).run()
+
+
+def _intention(setup: Setup, place: str, schema: str) -> str:
+    rounds = "once" if setup.rounds == 1 else f"in each of {setup.rounds} rounds"
+    jobs = f"twice {setup.jobs:,} jobs" if setup.queue_size else f"{setup.jobs:,} jobs"
+    told = (
+        f"Measuring on {place}, in the new schema {schema}, which is dropped at the end; nothing else there is "
+        f"touched. {rounds.capitalize()}, {jobs} are added and run, {setup.concurrency} at a time, in this process. "
+        f"Idle workers of that database are woken by them and find nothing to do. Ctrl-C stops the run."
+    )
+    if setup.least_seconds >= 1:
+        told += f" The jobs alone will take {setup.least_seconds:,.0f} s."
+    return told
+
+
+def _say(line: str) -> None:
+    click.echo(clean_lines(line), err=True)
+
+
+def _say_nothing(_: str) -> None:
+    """With --json, stderr is kept for one document that tells an error."""
