@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,12 +23,13 @@ from benchmarks.products import PRODUCTS
 from benchmarks.results import Part
 from benchmarks.server import private_server
 from benchmarks.toolchains import CACHE, Unavailable
+from benchmarks.versions import versions
 
 if TYPE_CHECKING:
     from benchmarks.products import Product
 
 JOBS, QUICK_JOBS = 200_000, 3_000
-ROUNDS, QUICK_ROUNDS = 5, 1
+ROUNDS, QUICK_ROUNDS = 3, 1
 QUICK_PRODUCTS = ("raw", "ferryman")
 
 
@@ -41,6 +43,7 @@ def main() -> None:
     parts = [part for name in PARTS if name in options.only and (part := Part.load(folder, name))]
     for part in parts:
         report.show(part, console)
+    report.show_promises(parts, console)
     if options.docs:
         everything = [part for name in PARTS if (part := Part.load(folder, name))]
         console.print(f"wrote {report.write(everything, options.docs)}")
@@ -53,7 +56,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, help=f"jobs to drain (default: {JOBS:,}; --quick: {QUICK_JOBS:,})")
     parser.add_argument("--rounds", type=int, help=f"(default: {ROUNDS}; --quick: {QUICK_ROUNDS})")
     parser.add_argument(
-        "--quick", action="store_true", help="seconds instead of an hour: small, once, nothing to install"
+        "--quick", action="store_true", help="seconds instead of half an hour: small, once, nothing to install"
     )
     parser.add_argument("--docs", type=Path, help="write the report, with plots, to this file: docs/benchmarks.md")
     parser.add_argument("--results", type=Path, help="folder that keeps the figures (default: below .cache/bench)")
@@ -80,11 +83,15 @@ def _measure(options: argparse.Namespace, folder: Path, console: Console) -> Non
                 "postgres": server.version,
                 "python": platform.python_version(),
                 "processors": os.cpu_count(),
+                "versions": versions(products),
             },
         )
         for name in options.only:
+            start = time.monotonic()
             part = PARTS[name](bench)
             part.skipped = missing | part.skipped
+            part.about["minutes"] = (time.monotonic() - start) / 60
+            console.print(f"{name}: {part.about['minutes']:.1f} minutes")
             bench.keep(part)
 
 

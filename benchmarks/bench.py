@@ -6,6 +6,7 @@ import random
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.programs import DriverError, Program
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from benchmarks.results import Part
     from benchmarks.server import Server
     from benchmarks.watching import Watch
+
+
+BYSTANDERS_ROUNDS = 2
 
 
 @dataclass(slots=True)
@@ -61,19 +65,27 @@ class Bench:
         """A worker that has loaded, and waits for the word to begin."""
         return Program(product, "work", self.url(product), product.modes[mode] | changed)
 
-    def interleaved(self, part: Part, products: Sequence[Product]) -> Iterator[Product]:
-        """Each product once per round, in a new order each time, so that a slow moment hits all alike."""
+    def interleaved(
+        self, part: Part, products: Sequence[Product], *, what: str = "", rounds: int | None = None
+    ) -> Iterator[Product]:
+        """Each product once per round, in a new order each time, so that a slow moment hits all alike.
+
+        Bystanders, of whom nothing is promised, sit the later rounds out.
+        """
         order = random.Random(part.name)
-        for number in range(self.rounds):
-            for product in order.sample([*products], len(products)):
+        rounds = min(self.rounds, rounds or self.rounds)
+        for number in range(rounds):
+            present = [one for one in products if number < BYSTANDERS_ROUNDS or not one.is_bystander]
+            for product in order.sample(present, len(present)):
                 if product.name not in part.skipped:
-                    self.console.print(f"  {part.name} {number + 1}/{self.rounds}: {product.name}", style="dim")
+                    title = ": ".join(filter(None, (f"{part.name} {number + 1}/{rounds}", what, product.name)))
+                    self.console.print(f"  {datetime.now(UTC):%H:%M:%S} {title}", style="dim", markup=False)
                     yield product
                     self.keep(part)
 
     def keep(self, part: Part) -> None:
         """Keep what was measured so far: an hour's work shall not be lost with its last minute."""
-        part.about = self.about
+        part.about = self.about | part.about
         if self.results is not None:
             part.save(self.results)
 

@@ -37,7 +37,8 @@ def _charts(part: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
         found = [
             ("jobs/s by scenario", [one for one in part["series"] if one["contender"] == "ferryman" and one["values"]])
         ]
-    return [(title, series) for title, series in found if series][:MOST_CHARTS]
+    # A lone bar compares nothing.
+    return [(title, series) for title, series in found if len(series) > 1][:MOST_CHARTS]
 
 
 def _draw(charts: list[tuple[str, list[dict[str, Any]]]], file: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from benchmarks.products import Product
 
 
+PATIENCE_SECONDS = 120.0
+
+
 class DriverError(Exception):
-    """A driver ended when it should not have."""
+    """A driver ended when it should not have, or did not do what it was asked to."""
 
 
 class Program:
@@ -56,7 +60,11 @@ class Program:
 
     def wait(self) -> None:
         """Let it end by itself."""
-        if self._process.wait(timeout=120):
+        try:
+            status = self._process.wait(timeout=PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise DriverError(f"{self._product.name}, {self._role}: did not end") from None
+        if status:
             self.check()
 
     def ready(self) -> Self:
@@ -66,7 +74,10 @@ class Program:
 
     def send(self, order: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        print(json.dumps(order), file=self._process.stdin, flush=True)
+        try:
+            print(json.dumps(order), file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise DriverError(f"{self._product.name}, {self._role}: ended early\n{self._said()}") from None
 
     def ask(self, order: dict[str, Any]) -> Any:
         self.send(order)
@@ -85,9 +96,15 @@ class Program:
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                return json.loads(line)
+        # One that hangs must not take the whole run with it.
+        patience = threading.Timer(PATIENCE_SECONDS, self._process.kill)
+        patience.start()
+        try:
+            for line in self._process.stdout:
+                if line.startswith("{"):
+                    return json.loads(line)
+        finally:
+            patience.cancel()
         self._process.wait(timeout=10)
         raise DriverError(f"{self._product.name}, {self._role}: no answer\n{self._said()}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,102 +15,140 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """Ferryman is at least so many times as good as the other in this scenario."""
+class Verdict:
+    """A promise and what became of it, ready to be shown.
+
+    held: None if it was not measured
+    by_round, by_processor_time: the same ratio taken in other ways; empty where there is none
+    """
+
+    title: str
+    promised: str
+    held: bool | None = None
+    measured: str = "not measured"
+    by_round: str = ""
+    by_processor_time: str = ""
+
+    @property
+    def mark(self) -> str:
+        return {True: "✓", False: "✗", None: "?"}[self.held]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Ferryman is so many times as good as the other in this scenario, at least.
+
+    of_time: the bound is about times, ours to theirs: at most so many times as long
+    """
 
     title: str
     part: str
     scenario: str
     other: str
-    least: float
-    of: str = FERRYMAN.name
+    bound: float
     other_scenario: str = ""
+    of_time: bool = False
 
-    def ratio(self, parts: Sequence[Part]) -> float | None:
-        pair = self._pair(parts)
-        return pair and pair[0].times(pair[1])
+    def verdict(self, parts: Sequence[Part]) -> Verdict:
+        promised = f"{'≤' if self.of_time else '≥'} {self.bound:g}x"
+        ours = _series(parts, self.part, self.scenario, FERRYMAN.name)
+        theirs = _series(parts, self.part, self.other_scenario or self.scenario, self.other)
+        if ours is None or theirs is None:
+            return Verdict(self.title, promised)
+        value = self._shown(ours.times(theirs))
+        rounds = [self._shown(each) for each in ours.times_by_round(theirs)]
+        return Verdict(
+            self.title,
+            promised,
+            held=value <= self.bound if self.of_time else value >= self.bound,
+            measured=f"{value:.2f}x",
+            by_round=_middle_and_spread(rounds),
+            by_processor_time=_of_processor_time(ours, theirs),
+        )
 
-    def ratio_of_processor_time(self, parts: Sequence[Part]) -> float | None:
-        """By what client and server spent on a job together: a busy machine changes that much less."""
-        pair = self._pair(parts)
-        spent = [one.processor_time for one in pair or ()]
-        return spent[1] / spent[0] if spent and spent[0] and spent[1] else None
-
-    def _pair(self, parts: Sequence[Part]) -> tuple[Series, Series] | None:
-        part = next((part for part in parts if part.name == self.part), None)
-        ours = part and part.find(self.scenario, self.of)
-        theirs = part and part.find(self.other_scenario or self.scenario, self.other)
-        return (ours, theirs) if ours and theirs and ours.values and theirs.values else None
+    def _shown(self, times_as_good: float) -> float:
+        return 1 / times_as_good if self.of_time else times_as_good
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Ferryman takes no more than so much."""
+    """Ferryman takes no more than so much: of a fact, by its median, or of the values, by the longest."""
 
     title: str
     part: str
     scenario: str
-    fact: str
     most: float
+    unit: str = ""
+    fact: str = ""
 
-    def measured(self, parts: Sequence[Part]) -> float | None:
-        part = next((part for part in parts if part.name == self.part), None)
-        found = part and part.find(self.scenario, FERRYMAN.name)
-        return found.fact(self.fact) if found else None
-
-
-def _limits() -> list[Limit]:
-    from benchmarks.parts import standing  # noqa: PLC0415 - it imports products too
-
-    return [
-        Limit("connections of an idle worker", "standing", standing.IDLE, "connections", 3),
-        Limit("transactions per second of an idle worker", "standing", standing.IDLE, "transactions", 1),
-    ]
+    def verdict(self, parts: Sequence[Part]) -> Verdict:
+        promised = f"≤ {self.most:g}{self.unit}"
+        found = _series(parts, self.part, self.scenario, FERRYMAN.name)
+        if found is None:
+            return Verdict(self.title, promised)
+        value = found.fact(self.fact) if self.fact else max(found.values)
+        if value is None:
+            return Verdict(self.title, promised)
+        return Verdict(self.title, promised, held=value <= self.most, measured=f"{round(value, 2):g}{self.unit}")
 
 
-def _promises() -> list[Promise]:
-    from benchmarks.parts import adding, drain, growth, latency, named_queue  # noqa: PLC0415 - they import products too
+def verdicts(parts: Sequence[Part]) -> list[Verdict]:
+    """What became of each promise, in the order of the design."""
+    return [promise.verdict(parts) for promise in _promises()]
+
+
+def _promises() -> list[Ratio | Limit]:
+    from benchmarks.parts import (  # noqa: PLC0415 - they import products too
+        adding,
+        drain,
+        growth,
+        latency,
+        named_queue,
+        recovery,
+        standing,
+    )
 
     best, default = drain.SCENARIOS[BATCHED, 1], drain.SCENARIOS[DEFAULT, 1]
+    small, large = growth.PROMISED
     return [
-        Promise("drain, best settings, against Node's best", "drain", best, NODE.name, 2.0),
-        Promise("the same against raw SQL", "drain", best, RAW.name, 0.6),
-        Promise("the same against the Rust crate's best", "drain", best, RUST.name, 1.0),
-        Promise("the same against pgqueuer's best", "drain", best, PGQUEUER.name, 5.0),
-        Promise("drain, default settings, against Node's defaults", "drain", default, NODE.name, 8.0),
-        Promise("50 jobs in one named queue, against Node's defaults", "queue", named_queue.SCENARIO, NODE.name, 20.0),
-        Promise("add_job one by one, against Node", "adding", adding.SINGLE, NODE.name, 2.0),
-        Promise("add_jobs of 1,000, against Node", "adding", adding.BULK, NODE.name, 1.5),
-        Promise(
-            "latency when idle, p50, against Node (at most 0.9x)",
-            "latency",
-            latency.title("idle", 50),
-            NODE.name,
-            1 / 0.9,
+        Ratio("drain, best settings, against Node's best", "drain", best, NODE.name, 2.0),
+        Ratio("the same against raw SQL, 1 connection", "drain", best, RAW.name, 0.6),
+        Ratio("the same against the Rust crate's best", "drain", best, RUST.name, 1.0),
+        Ratio("the same against pgqueuer's best", "drain", best, PGQUEUER.name, 5.0),
+        Ratio("drain, default settings, against Node's defaults", "drain", default, NODE.name, 8.0),
+        Ratio("50 jobs in one named queue, against Node's defaults", "queue", named_queue.SCENARIO, NODE.name, 20.0),
+        Ratio("add_job one by one, against Node", "adding", adding.SINGLE, NODE.name, 2.0),
+        Ratio("add_jobs of 1,000, against Node", "adding", adding.BULK, NODE.name, 1.5),
+        *(
+            Ratio(
+                f"latency when idle, p{percentile}, to Node's",
+                "latency",
+                latency.title(latency.IDLE, percentile),
+                NODE.name,
+                bound,
+                of_time=True,
+            )
+            for percentile, bound in ((50, 0.9), (99, 0.7))
         ),
-        Promise(
-            "latency when idle, p99, against Node (at most 0.7x)",
-            "latency",
-            latency.title("idle", 99),
-            NODE.name,
-            1 / 0.7,
-        ),
-        Promise(
-            "drain at 1 M backlog, against 10 k",
-            "growth",
-            growth.BACKLOG[1_000_000],
-            FERRYMAN.name,
-            0.9,
-            other_scenario=growth.BACKLOG[10_000],
-        ),
+        Ratio("drain at 1 M backlog, to 10 k", "growth", large, FERRYMAN.name, 0.9, other_scenario=small),
+        Limit("connections of an idle worker", "standing", standing.IDLE, 3, fact="connections"),
+        Limit("transactions of an idle worker", "standing", standing.IDLE, 1, "/s", fact="transactions"),
+        Limit("SIGKILL to second start, the longest", "recovery", recovery.SCENARIO, 15, " s"),
     ]
 
 
-def verdicts(parts: Sequence[Part]) -> list[tuple[Promise, float | None]]:
-    """Each promise, and the ratio that was measured, if it was."""
-    return [(promise, promise.ratio(parts)) for promise in _promises()]
+def _series(parts: Sequence[Part], part: str, scenario: str, contender: str) -> Series | None:
+    found = next((one.find(scenario, contender) for one in parts if one.name == part), None)
+    return found if found and found.values else None
 
 
-def limits(parts: Sequence[Part]) -> list[tuple[Limit, float | None]]:
-    """Each limit, and what was measured, if it was."""
-    return [(limit, limit.measured(parts)) for limit in _limits()]
+def _middle_and_spread(ratios: list[float]) -> str:
+    if len(ratios) < 2:
+        return ""
+    return f"{statistics.median(ratios):.2f}x ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def _of_processor_time(ours: Series, theirs: Series) -> str:
+    """By what client and server spent on a job together: a busy machine changes that much less."""
+    mine, other = ours.processor_time, theirs.processor_time
+    return f"{other / mine:.2f}x" if mine and other else ""

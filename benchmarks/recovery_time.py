@@ -127,16 +127,26 @@ def render(name: str, waits: list[float], bound: float) -> str:
     return "\n".join([name, "", *bars, "", *listed, "", f"{within} of {len(waits)} within {bound:g} s", ""])
 
 
+def run_trials(server: str, trials: int, *, at_once: int, seed: int = 1, pooler: bool = False) -> list[float]:
+    """The seconds of each trial. The same seed kills at the same moments after the start of a job."""
+    dice = random.Random(seed)
+    moments = [dice.uniform(0, KILLED_WITHIN_SECONDS) for _ in range(trials)]
+    with ThreadPoolExecutor(at_once) as pool:
+        started = [
+            pool.submit(_trial, server, f"{number} of {trials}", moment, pooler=pooler)
+            for number, moment in enumerate(moments, 1)
+        ]
+        try:
+            return [trial.result() for trial in started]
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
 def main() -> int:
     options = _options()
-    dice = random.Random(options.seed)
-    moments = [dice.uniform(0, KILLED_WITHIN_SECONDS) for _ in range(options.trials)]
     with ExitStack() as stack:
         server = options.database_url or stack.enter_context(private_server(by_tcp=True))
-        pool = stack.enter_context(ThreadPoolExecutor(options.at_once))
-        trials = [pool.submit(_trial, server, number, moment, options) for number, moment in enumerate(moments)]
-        stack.callback(pool.shutdown, cancel_futures=True)
-        waits = [trial.result() for trial in trials]
+        waits = run_trials(server, options.trials, at_once=options.at_once, seed=options.seed, pooler=options.pooler)
         with psycopg.connect(server) as connection:
             version = connection.info.parameter_status("server_version")
     bound = THRESHOLD_SECONDS + INTERVAL_SECONDS if options.pooler else BOUND_SECONDS
@@ -151,13 +161,13 @@ def main() -> int:
     return 0 if max(waits) <= bound else 1
 
 
-def _trial(server: str, number: int, moment: float, options: argparse.Namespace) -> float:
+def _trial(server: str, name: str, moment: float, *, pooler: bool) -> float:
     with ExitStack() as stack:
-        dsn = stack.enter_context(fresh_database(server, f"trial_{number}"))
+        dsn = stack.enter_context(fresh_database(server, f"trial_{name.split(maxsplit=1)[0]}"))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ferryman-proof-")))
-        worker_dsn = stack.enter_context(_pooler(dsn)) if options.pooler else dsn
-        wait = run_trial(Place(dsn, worker_dsn, folder, is_quick=options.pooler), moment)
-        print(f"trial {number + 1} of {options.trials}: {wait:.2f} s", file=sys.stderr, flush=True)
+        worker_dsn = stack.enter_context(_pooler(dsn)) if pooler else dsn
+        wait = run_trial(Place(dsn, worker_dsn, folder, is_quick=pooler), moment)
+        print(f"trial {name}: {wait:.2f} s", file=sys.stderr, flush=True)
         return wait
 
 

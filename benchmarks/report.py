@@ -7,13 +7,13 @@ import json
 import subprocess
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from benchmarks.parts import PARTS
 from benchmarks.products import BATCHED, DEFAULT, FERRYMAN, PRODUCTS
-from benchmarks.promises import limits, verdicts
+from benchmarks.promises import verdicts
 from benchmarks.server import SETTINGS
 from benchmarks.toolchains import Unavailable, python_environment
 
@@ -39,7 +39,32 @@ PREFACE = """\
 Ferryman beside its peers, each with its own client, in its own environment, from its own registry. All run on the same
 private server, in turns, several times. The tables show medians, their spread, and how many times as good Ferryman is.
 **Compare within a table only**: absolute figures are one machine's, at one hour, and shared machines drift by a third.
-Processor time per job drifts much less, so the promised ratios are shown by it as well."""
+"""
+HOW_TO_READ = """\
+Held or missed goes by the **ratio of the medians** of all rounds. The two columns after it tell how far to trust it:
+
+- **round by round**: the ratio within each round, where both ran within minutes of each other; its median, lowest and
+  highest. A wide spread means that the machine was busy with something else.
+- **by processor time**: what client and server together spent on a job, theirs to ours. It hardly depends on what else
+  the machine does, but it is not speed either: it leaves out all waiting, and adds up processors that work at once.
+"""
+REPEAT = """\
+```sh
+make bench                                             # everything; installs the peers first
+python -m benchmarks --docs docs/benchmarks.md         # the same, and writes this page
+python -m benchmarks --only drain --products raw ferryman node --rounds 5
+python -m benchmarks --quick                           # seconds: is it in working order?
+```
+
+The peers come from their own registries into `.cache/bench`. Rust and Go must be installed for those written in them,
+and one that cannot run is left out, with a line that says why. Figures are kept below `.cache/bench/results`, by part,
+so that a part can be measured again by itself; `--report-only` shows them without measuring. Nothing else should run on
+the machine meanwhile."""
+SETTINGS_NOTE = """\
+Default settings are what a product does unasked, but for the concurrency, which is the same for all. Best settings are
+the fastest that its documentation or its own benchmark shows, or faster ones where we found them; none of them trades
+durability for speed."""
+PROMISED = ["", "promised", "measured", "round by round", "by processor time"]
 PLOTTER = ("matplotlib==3.10.*",)
 
 
@@ -55,22 +80,23 @@ def show(part: Part, console: Console) -> None:
         console.print(table)
     for contender, reason in part.skipped.items():
         console.print(f"skipped: {contender}: {reason}", style="yellow", markup=False)
-    for limit, value in limits([part]):
-        if value is not None:
-            console.print(
-                f"{_mark(limit.most, value)} {limit.title}: {_number(value)}; at most {limit.most:g} is promised"
-            )
-    for promise, ratio in verdicts([part]):
-        if ratio is not None:
-            console.print(
-                f"{_mark(ratio, promise.least)} {promise.title}: {ratio:.2f}x; {promise.least:.2f}x is promised"
-            )
+
+
+def show_promises(parts: Sequence[Part], console: Console) -> None:
+    """One table of all promises, with those that were not measured."""
+    table = Table(title="promised", title_justify="left")
+    for number, heading in enumerate(PROMISED):
+        table.add_column(heading, justify="right" if number else "left")
+    for row in _promised_rows(parts):
+        table.add_row(*row)
+    console.print(table)
 
 
 def write(parts: Sequence[Part], file: Path) -> Path:
     """The report, with its plots beside it."""
     plots = _plots(parts, file.parent / "images" / "benchmarks")
     chapters = [_opening(parts), _promised(parts)]
+    file.parent.mkdir(parents=True, exist_ok=True)
     for part in parts:
         lines = [f"## {part.name.capitalize()}", _method(part.name), _circumstances(part)]
         if part.name in plots:
@@ -79,7 +105,7 @@ def write(parts: Sequence[Part], file: Path) -> Path:
             lines += [f"**{scenario[0].upper()}{scenario[1:]}**", _markdown(*_cells(series))]
         lines += [f"*Left out: {name}: {reason.splitlines()[0]}*" for name, reason in part.skipped.items()]
         chapters.append("\n\n".join(lines))
-    file.write_text("\n\n".join([*chapters, _settings()]) + "\n")
+    file.write_text("\n\n".join([*chapters, _products(parts), f"## Again\n\n{REPEAT}"]) + "\n")
     return file
 
 
@@ -106,50 +132,56 @@ def _number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def _mark(ratio: float, least: float) -> str:
-    return "✓" if ratio >= least else "✗"
-
-
 def _opening(parts: Sequence[Part]) -> str:
     about = parts[0].about if parts else {}
     settings = ", ".join(f"`{name} = {value}`" for name, value in SETTINGS.items() if value)
     paragraphs = [
         "# Benchmarks",
         "*Generated by `python -m benchmarks --docs docs/benchmarks.md`; do not edit.*",
-        PREFACE,
+        PREFACE.strip(),
         (
             f"PostgreSQL {about.get('postgres')} ({settings}), reached by TCP on the same machine; Python "
             f"{about.get('python')}; {about.get('processors')} processors, shared by server and clients; "
-            f"{about.get('rounds')} rounds; measured {about.get('date')}."
+            f"rounds: {about.get('rounds')} at most; measured {about.get('date')} in "
+            f"{sum(part.about.get('minutes', 0) for part in parts):.0f} minutes."
         ),
     ]
     return "\n\n".join(paragraphs)
 
 
 def _circumstances(part: Part) -> str:
-    rounds = part.about.get("rounds", 0)
-    return f"*{rounds} round{'s' if rounds != 1 else ''}, {part.about.get('date')}*"
+    values = max((len(one.values) for one in part.series), default=0)
+    return f"*Values behind a median: {values} at most. Measured {part.about.get('date')}.*"
 
 
-def _settings() -> str:
-    rows = [
-        [product.name, *(", ".join(f"{name} {value}" for name, value in product.modes[mode].items()) for mode in MODES)]
-        for product in PRODUCTS.values()
-    ]
-    return "## Settings\n\n" + _markdown(["", *MODES.values()], rows, figures=False)
+def _products(parts: Sequence[Part]) -> str:
+    """Versions and settings."""
+    found: dict[str, str] = {}
+    for part in parts:
+        found |= part.about.get("versions", {})
+    products = [product for product in PRODUCTS.values() if product.name in found]
+    versions = _markdown(["", "measured"], [[one.name, found[one.name]] for one in products], figures=False)
+    settings = _markdown(
+        ["", *MODES.values(), "best settings from"],
+        [[one.name, *(_listed(one.modes[mode]) for mode in MODES), one.source] for one in products],
+        figures=False,
+    )
+    return f"## Versions\n\n{versions}\n\n## Settings\n\n{SETTINGS_NOTE}\n\n{settings}"
+
+
+def _listed(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
 def _promised(parts: Sequence[Part]) -> str:
-    rows = []
-    for promise, ratio in verdicts(parts):
-        measured = "not measured" if ratio is None else f"{_mark(ratio, promise.least)} {ratio:.2f}x"
-        by_processor = promise.ratio_of_processor_time(parts)
-        processor = "" if by_processor is None else f"{by_processor:.2f}x"
-        rows.append([promise.title, f"{promise.least:.2f}x", measured, processor])
-    for limit, value in limits(parts):
-        measured = "not measured" if value is None else f"{_mark(limit.most, value)} {_number(value)}"
-        rows.append([limit.title, f"at most {limit.most:g}", measured, ""])
-    return "## Promised ratios\n\n" + _markdown(["", "at least", "measured", "by processor time"], rows)
+    return f"## Promised\n\n{_markdown(PROMISED, _promised_rows(parts))}\n\n{HOW_TO_READ.strip()}"
+
+
+def _promised_rows(parts: Sequence[Part]) -> list[list[str]]:
+    return [
+        [one.title, one.promised, f"{one.mark} {one.measured}", one.by_round, one.by_processor_time]
+        for one in verdicts(parts)
+    ]
 
 
 def _method(name: str) -> str:

@@ -48,10 +48,17 @@ class Series:
         return None if client is None or server is None else client + server
 
     def times(self, other: Series) -> float:
-        """How many times as good as the other."""
-        if not self.median or not other.median:
+        """How many times as good as the other, by medians."""
+        return self._times(self.median, other.median)
+
+    def times_by_round(self, other: Series) -> list[float]:
+        """The same for each round that both were measured in, when the machine was as busy for one as for the other."""
+        return [self._times(mine, theirs) for mine, theirs in zip(self.values, other.values, strict=False)]
+
+    def _times(self, mine: float, theirs: float) -> float:
+        if not mine or not theirs:
             return float("nan")
-        return self.median / other.median if self.is_rate else other.median / self.median
+        return mine / theirs if self.is_rate else theirs / mine
 
 
 @dataclass(slots=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
+from benchmarks.programs import DriverError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from benchmarks.programs import Program
 
 SECONDS_BETWEEN_LOOKS = 0.002
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 90.0
 
 
 class Watch:
@@ -48,7 +50,8 @@ class Watch:
             f"select id from {self._tables.jobs} order by {self._tables.order} {order} offset {offset} limit 1"
         )
         row = found.fetchone()
-        assert row is not None, f"{self._tables.jobs} has no job number {number}"
+        if row is None:
+            raise DriverError(f"{self._tables.jobs} has no job number {number}")
         return row[0]
 
     def until_taken(self, job: Any, programs: Sequence[Program] = ()) -> float:

@@ -29,8 +29,7 @@ class ChancyDriver:
             name="default",
             concurrency=settings["concurrency"],
             executor=Chancy.Executor.Async,
-            eager_polling=True,
-            polling_interval=1,
+            **{name: settings[name] for name in ("eager_polling", "polling_interval") if name in settings},
         )
         async with Chancy(url) as chancy:
             await chancy.declare(queue, upsert=True)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class PgQueuerDriver:
     async def prepare(self, url: str) -> None:
         connection = await asyncpg.connect(url)
-        await Queries(AsyncpgDriver(connection)).install()
+        queries = Queries(AsyncpgDriver(connection))
+        await queries.install()
+        await queries.optimize_autovacuum()  # the first point of the checklist in its performance guide
         await connection.close()
 
     async def work(self, url: str, settings: dict[str, Any]) -> None:

@@ -1,14 +1,13 @@
 """The parts of the benchmark, in the order of the report.
 
-A part is a module with `measure(bench) -> Part`; its docstring begins with its name and says how it measures. The time
-from a killed worker to the second start of its job is to stand here too.
+A part is a module with `measure(bench) -> Part`; its docstring begins with its name and says how it measures.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.parts import adding, drain, growth, latency, named_queue, standing
+from benchmarks.parts import adding, drain, growth, latency, named_queue, recovery, standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,4 +22,5 @@ PARTS: dict[str, Callable[[Bench], Part]] = {
     "latency": latency.measure,
     "standing": standing.measure,
     "growth": growth.measure,
+    "recovery": recovery.measure,
 }

@@ -1,12 +1,14 @@
 """Standing: what it takes to have a worker at all.
 
 Start-up: from starting the process until it takes a job that was waiting. Idle: connections, transactions per second
-and memory of one worker that has run one job and has nothing to do, default settings.
+and memory of one worker that has run one job and has nothing to do, default settings. All of them are idle at the same
+time, each in a database of its own.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -17,58 +19,69 @@ from benchmarks.results import Part
 if TYPE_CHECKING:
     from benchmarks.bench import Bench
     from benchmarks.products import Product
+    from benchmarks.programs import Program
 
 START, IDLE = "start-up, process to first job", "idle, memory of a worker"
 SECONDS, QUICK_SECONDS = 15, 3
-SECONDS_TO_CALM_DOWN = 3
+SECONDS_TO_CALM_DOWN = 12
+"""PostgreSQL counts what a session did up to 10 seconds after it fell idle."""
+ROUNDS = 2
 
-TRANSACTIONS = "select xact_commit + xact_rollback from pg_stat_database where datname = %s"
-CONNECTIONS = "select count(*) from pg_stat_activity where datname = %s and backend_type = 'client backend'"
+TRANSACTIONS = "select datname, xact_commit + xact_rollback from pg_stat_database"
+CONNECTIONS = "select datname, count(*) from pg_stat_activity where backend_type = 'client backend' group by datname"
 
 
 def measure(bench: Bench) -> Part:
     part = Part("standing")
     products = [product for product in bench.products if product is not RAW]
-    for product in bench.interleaved(part, products):
-        with bench.leaving_out(part, product):
-            _one(bench, product, part)
+    for number in range(min(bench.rounds, ROUNDS)):
+        # Idle workers hardly disturb each other, and all wait as long: so they are watched together.
+        with ExitStack() as stack:
+            running = [
+                (product, program)
+                for product in bench.interleaved(part, products, what=f"round {number + 1}", rounds=1)
+                if (program := _started(bench, product, part, stack))
+            ]
+            time.sleep(SECONDS_TO_CALM_DOWN)
+            _watch_idle(bench, part, running)
+        bench.keep(part)
     part.series.sort(key=lambda one: [START, IDLE].index(one.scenario))
     return part
 
 
-def _one(bench: Bench, product: Product, part: Part) -> None:
-    with bench.watching(product) as watch:
+def _started(bench: Bench, product: Product, part: Part, stack: ExitStack) -> Program | None:
+    """A worker that has run one job, or none if it could not; how long it took is noted."""
+    with bench.leaving_out(part, product), bench.watching(product) as watch:
         watch.empty()
         with bench.adding(product) as adding:
             adding.ask({"count": 1})
         job = watch.nth(0)
         start = time.perf_counter()
-        with bench.working(product, DEFAULT) as program:
-            program.send({})
-            taken = watch.until_taken(job, [program]) - start
-            part.of(START, product.name, "ms").values.append(taken * 1000)
-            watch.until_drained(job, [program])
-            watch.close()
-            time.sleep(SECONDS_TO_CALM_DOWN)
-            connections, transactions = _load(bench, product)
-            memory = program.memory()
-            if memory:
-                idle = part.of(IDLE, product.name, "MB")
-                idle.values.append(memory["now"])
-                idle.note(connections=connections, transactions=transactions)
+        program = stack.enter_context(bench.working(product, DEFAULT))
+        program.send({})
+        taken = watch.until_taken(job, [program]) - start
+        watch.until_drained(job, [program])
+        part.of(START, product.name, "ms").values.append(taken * 1000)
+        return program
+    return None
 
 
-def _load(bench: Bench, product: Product) -> tuple[int, float]:
+def _watch_idle(bench: Bench, part: Part, running: list[tuple[Product, Program]]) -> None:
     """Connections and transactions per second, seen from another database, so that looking does not count."""
-    name = bench.url(product).rsplit("/", 1)[1]
     seconds = QUICK_SECONDS if bench.quick else SECONDS
+    names = {product.name: bench.url(product).rsplit("/", 1)[1] for product, _ in running}
     with psycopg.connect(bench.server.url, autocommit=True) as connection:
-
-        def ask(query: str) -> int:
-            row = connection.execute(query, [name]).fetchone()
-            assert row is not None
-            return int(row[0])
-
-        before = ask(TRANSACTIONS)
+        before = {row[0]: row[1] for row in connection.execute(TRANSACTIONS)}
         time.sleep(seconds)
-        return ask(CONNECTIONS), (ask(TRANSACTIONS) - before) / seconds
+        after = {row[0]: row[1] for row in connection.execute(TRANSACTIONS)}
+        connections = {row[0]: row[1] for row in connection.execute(CONNECTIONS)}
+    for product, program in running:
+        database = names[product.name]
+        with bench.leaving_out(part, product):
+            program.check()
+            idle = part.of(IDLE, product.name, "MB")
+            idle.values.append(program.memory().get("now", 0.0))
+            idle.note(
+                connections=connections.get(database, 0),
+                transactions=(after[database] - before[database]) / seconds,
+            )
