@@ -62,12 +62,12 @@ def test_a_local_queue_that_was_much_faster_is_advised_in_the_size_that_was_meas
 
 
 def test_a_local_queue_that_may_be_too_small_is_to_be_measured_again() -> None:
-    fast = replace(DIRECT, rate=Rate(8000, 8000, 8000), cpu_us=20)
+    fast = replace(DIRECT, rate=Rate(8000, 8000, 8000), cpu_us=10)
     given = advice.local_queue_advice(far_away(local_queue=fast))
 
     assert given is not None
     assert given.settings[0] == "ferryman worker … --queue-size 500"
-    assert given.settings[1].startswith("ferryman bench --queue-size 600 ")
+    assert given.settings[1].startswith("ferryman bench --queue-size 1100 ")
 
 
 @pytest.mark.parametrize("rate", [3000.0, 4000.0, 4700.0])
@@ -116,7 +116,8 @@ def test_a_slow_commit_calls_for_gathering_completions() -> None:
 
     assert given is not None
     assert "8.2 ms" in given.seen
-    assert given.settings == ("WorkerOptions(complete_job_batch_delay=timedelta(milliseconds=9))",)
+    assert given.settings[0].startswith("ferryman bench --batch-delay 9 ")
+    assert given.settings[1] == "WorkerOptions(complete_job_batch_delay=timedelta(milliseconds=9))"
     assert advice.commit_advice(replace(slow, setup=setup(batch_delay_ms=10.0))) is None
 
 
@@ -159,7 +160,7 @@ def test_full_slots_and_an_idle_processor_call_for_more_concurrency_by_littles_l
 
     assert given is not None
     assert "9.5 of 10 slots" in given.seen
-    assert "10 slots allow no more than 100 jobs/s. 350 slots allow 3,500 jobs/s" in given.reason
+    assert "10 slots allow no more than 100 jobs/s. 350 slots allow up to 3,500 jobs/s" in given.reason
     assert given.settings == ("ferryman worker … --concurrency 350",)
 
 

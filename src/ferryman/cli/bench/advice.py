@@ -21,6 +21,7 @@ SLOW_COMMIT_MS = 2.0
 """Beyond the round trip: the time in which the server makes sure that nothing is lost."""
 MUCH_FASTER = 1.2
 MUCH_FASTER_TO_ADD = 3.0
+MUCH_LARGER = 1.5
 BUSY_CPU = 0.85
 BUSY_SLOTS = 0.5
 """Slots are never busy all the time: between two jobs they wait for the database."""
@@ -100,8 +101,8 @@ def concurrency_advice(figures: Figures) -> Advice | None:
         f"With jobs of {setup.job_ms:g} ms, {busy_slots:.1f} of {setup.concurrency} slots were busy on average, and "
         f"this process used {cores(drain.cpu_share)}.",
         f"Jobs at once = jobs per second x seconds per job (Little's law): {setup.concurrency} slots allow no more "
-        f"than {per_second(setup.concurrency / job_seconds)}. {wanted:,} slots allow "
-        f"{per_second(wanted / job_seconds)}, if your jobs wait for others and do not compute.",
+        f"than {per_second(setup.concurrency / job_seconds)}. {wanted:,} slots allow up "
+        f"to {per_second(wanted / job_seconds)}, if your jobs wait for others and do not compute.",
         (f"ferryman worker … --concurrency {wanted}",),
     )
 
@@ -119,7 +120,7 @@ def processor_advice(figures: Figures) -> Advice | None:
     else:
         reason += " This machine has no other: add a second machine with a worker, or a larger one."
     if figures.machine.event_loop.startswith("asyncio"):
-        reason += " A program that runs the worker itself can also run it on uvloop, which takes less time per job."
+        reason += " A program that runs the worker itself can also run it on uvloop, which may need less per job."
         settings.append("uvloop.run(Worker(app).run())")
     seen = f"A job cost {drain.cpu_us:,.0f} µs of processor time, and the process used {cores(drain.cpu_share)}."
     return Advice("processor", seen, reason, tuple(settings))
@@ -144,7 +145,7 @@ def local_queue_advice(figures: Figures) -> Advice | None:
             ("ferryman worker … --queue-size 0   # the default",),
         )
     settings = [f"ferryman worker … --queue-size {setup.queue_size}"]
-    if (more := queue_size_for(figures)) > setup.queue_size:
+    if (more := queue_size_for(figures)) >= MUCH_LARGER * setup.queue_size:
         settings.append(f"ferryman bench --queue-size {more}   # whether more is better still")
     return Advice("local_queue", seen, _queue_reason(figures), tuple(settings))
 
@@ -189,7 +190,10 @@ def commit_advice(figures: Figures) -> Advice | None:
         "Slow disks, or a standby that must agree, make every write wait. A worker writes what gathers while one write "
         "is under way together; a delay gathers more, so that the server commits less often. A job that is done stays "
         "locked for that much longer, and runs again if its worker dies meanwhile.",
-        (f"WorkerOptions(complete_job_batch_delay=timedelta(milliseconds={delay}))",),
+        (
+            f"ferryman bench --batch-delay {delay}   # to measure it",
+            f"WorkerOptions(complete_job_batch_delay=timedelta(milliseconds={delay}))",
+        ),
     )
 
 
