@@ -36,7 +36,7 @@ QUICK_PRODUCTS = ("raw", "ferryman")
 def main() -> None:
     options = _options()
     console = Console()
-    console.width = max(console.width, 140)
+    console.width = max(console.width, 170)
     folder = options.results or (CACHE / ("results-quick" if options.quick else "results"))
     if not options.report_only:
         _measure(options, folder, console)
@@ -44,6 +44,7 @@ def main() -> None:
     for part in parts:
         report.show(part, console)
     report.show_promises(parts, console)
+    console.print(f"measured in {sum(part.about.get('minutes', 0) for part in parts):.0f} minutes")
     if options.docs:
         everything = [part for name in PARTS if (part := Part.load(folder, name))]
         console.print(f"wrote {report.write(everything, options.docs)}")

@@ -38,6 +38,11 @@ class Watch:
         """Remove all jobs."""
         self._execute(f"truncate {', '.join(self._tables.emptied)} cascade")
 
+    def fill(self, jobs: int, size: int) -> None:
+        """Add so many jobs by the product's statement for it, some at a time."""
+        for first in range(0, jobs, size):
+            self._execute(self._tables.fill, [first, min(first + size, jobs) - 1])
+
     def settle_down(self) -> None:
         """Leave nothing to be done by vacuum or checkpoint while somebody is measured."""
         self._execute(f"vacuum (analyze) {self._tables.jobs}")

@@ -4,7 +4,7 @@ Programs are started, loaded and waiting; the jobs are added, vacuumed, analysed
 get the word. The time runs from the moment when the first job is seen to be taken until no job is left, both seen from
 outside, on a connection of the watcher's own. So the start of the process and of its connections does not count, and a
 job counts when its completion is committed, not when its handler returned. Slow products get fewer jobs. Two processes
-share the two or more processors with the server, and are measured once.
+share the processors with the server, get half of the jobs, and are measured once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from benchmarks.bench import Bench
     from benchmarks.products import Product
     from benchmarks.results import Series
+    from benchmarks.watching import Watch
 
 SCENARIOS = {
     (BATCHED, 1): "best settings, 1 process",
@@ -38,7 +39,7 @@ def measure(bench: Bench) -> Part:
         swift = [product for product in bench.products if processes == 1 or product.share >= SWIFT]
         for product in bench.interleaved(part, swift, what=title, rounds=1 if processes > 1 else None):
             with bench.leaving_out(part, product):
-                jobs = jobs_for(bench, product, mode)
+                jobs = jobs_for(bench, product, mode) // processes
                 drain(bench, product, mode, processes=processes, jobs=jobs, into=part.of(title, product.name, "jobs/s"))
     return part
 
@@ -50,13 +51,21 @@ def jobs_for(bench: Bench, product: Product, mode: str) -> int:
     return max(1_000, int(bench.jobs * product.share))
 
 
+def _fill(bench: Bench, product: Product, watch: Watch, jobs: int) -> None:
+    size = min(product.bulk, jobs)
+    if product.tables.fill:
+        watch.fill(jobs, size)
+        return
+    with bench.adding(product) as adding:
+        adding.ask({"count": jobs, "size": size})
+
+
 def drain(bench: Bench, product: Product, mode: str, *, processes: int, jobs: int, into: Series) -> None:
     with ExitStack() as stack:
         watch = stack.enter_context(bench.watching(product))
         watch.empty()
         programs = [stack.enter_context(bench.working(product, mode)) for _ in range(processes)]
-        with bench.adding(product) as adding:
-            adding.ask({"count": jobs, "size": min(product.bulk, jobs)})
+        _fill(bench, product, watch, jobs)
         watch.settle_down()
         first, last = watch.nth(0), watch.nth(-1)
         for program in programs:
