@@ -45,9 +45,9 @@ Held or missed goes by the **ratio of the medians** of all rounds. The two colum
 
 - **round by round**: the ratio within each round, where both ran within minutes of each other; its median, lowest and
   highest. A wide spread means that the machine was busy with something else.
-- **by processor time**: what client and server together spent on a job, theirs to ours. It depends less on what else the
-  machine does, for time spent waiting for a processor is not in it, though a shared core or cache still makes it dearer.
-  It is not speed: it leaves out all waiting, and adds up processors that work at once.
+- **by processor time**: what client and server together spent on a job, theirs to ours. It depends less on what else
+  the machine does: waiting for a processor is not in it, though a shared core or cache still makes a job dearer. It is
+  not speed: it leaves out all waiting, and adds up processors that work at once.
 """
 REPEAT = """\
 ```sh
