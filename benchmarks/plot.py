@@ -35,7 +35,10 @@ def _charts(part: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     ]
     if part["name"] == "growth":
         found = [
-            ("ferryman, by scenario", [one for one in part["series"] if one["contender"] == "ferryman" and one["values"]])
+            (
+                "ferryman, by scenario",
+                [one for one in part["series"] if one["contender"] == "ferryman" and one["values"]],
+            )
         ]
     # A lone bar compares nothing.
     return [(title, series) for title, series in found if len(series) > 1][:MOST_CHARTS]
