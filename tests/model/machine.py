@@ -35,7 +35,7 @@ from ferryman.worker.claimer import Claimer
 from ferryman.worker.claims import claimed_from_rows, task_ids
 from ferryman.worker.identity import Identity
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
-from ferryman.worker.settler import Settlement, Settler
+from ferryman.worker.settler import Settler
 from ferryman.worker.start_marks import StartMarks
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ferryman.recovery.results import SweepStaleWorkersResult
     from ferryman.retries import OnCrash
     from ferryman.worker.claims import Claim
-    from ferryman.worker.outcomes import Outcome
+    from ferryman.worker.outcomes import Outcome, Settlement
 
 START = 1_900_000_000 * SECOND
 STEP = SECOND // 64
@@ -120,7 +120,12 @@ class Worker:
         self.line = Line(world)
         self.marks = StartMarks(self.line, on_crash)
         self.claimer = Claimer(
-            self.line, self.identity, self.tasks, forbidden_flags=self.forbidden_flags, use_local_time=False
+            self.line,
+            self.identity,
+            self.tasks,
+            forbidden_flags=self.forbidden_flags,
+            use_local_time=False,
+            known=lambda: [held.claim for held in self.held],
         )
         self.claimer.tasks = tasks
         self.session_key: int | None = None
@@ -294,11 +299,25 @@ class Histories(RuleBasedStateMachine):
             self._claim_unheard(worker, wanted)
 
     @precondition(lambda self: self._awake())
-    @rule(pick=picks, wanted=st.integers(1, 4), window=st.sampled_from([100, 2]), by_task=st.booleans())
-    def claim_otherwise(self, pick: int, wanted: int, window: int, by_task: bool) -> None:
-        """As workers do when many jobs of others stand in front; and with a narrow window, as if they did."""
+    @rule(
+        pick=picks,
+        wanted=st.integers(1, 4),
+        window=st.sampled_from([100, 2]),
+        by_task=st.booleans(),
+        passing=st.integers(0, 2),
+    )
+    def claim_otherwise(self, pick: int, wanted: int, window: int, by_task: bool, passing: int) -> None:
+        """As workers do when many jobs of others stand in front; and with a narrow window, as if they did.
+
+        Finished jobs without a queue are completed in passing.
+        """
         worker = _picked(self._awake(), pick)
         self._pass()
+        done = [
+            held
+            for held in worker.held
+            if held.has_started and held.queue is None and held.claim.worker_id == worker.id
+        ][:passing]
         self.world.do(worker.claimer.give_back_lost())
         self._give_back_unheard(worker)
         call = working.claim_jobs(
@@ -309,8 +328,14 @@ class Histories(RuleBasedStateMachine):
             now=None,
             forbidden_flags=worker.forbidden_flags,
             by_task=by_task,
+            done=[held.fence[1:] for held in done],
         )
         claimed = claimed_from_rows(self.world.fetch(call), worker.id)
+        assert claimed.done == sum(self.oracle.settle(*held.fence, None, Completed(0.0)) for held in done)
+        self.witness["completed in passing"] += claimed.done
+        self.witness["refused in passing"] += len(done) - claimed.done
+        for held in done:
+            worker.held.remove(held)
         worker.claimer._lost.heard_of(claimed)
         ideal = self._claimable(worker)[:wanted]
         got = [self.oracle.jobs[claim.job_id] for claim in claimed.claims]

@@ -148,7 +148,7 @@ async def behind(table: Session) -> Claimer:
     table.execute(f"insert into {JOBS} (task_id) values (1)")
     claimer = await claimer_on(table)
     assert await _all(claimer) == [1001]
-    assert [reading.statement for reading in table.readings][:2] == ["claim_jobs", "claim_jobs_by_task"]
+    assert [reading.statement for reading in table.readings][:3] == ["claim_jobs", "claim_jobs", "claim_jobs_by_task"]
     return claimer
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+    from datetime import datetime
 
     import psycopg
 
@@ -86,14 +88,17 @@ async def test_an_outcome_that_was_refused_is_told_as_refused_also_the_second_ti
         hooks.on(kind, lambda event: told.append(type(event).__name__))
     app = App(proxy.dsn)
 
+    ended: list[datetime] = []
+
     @app.task
     async def work() -> None:
         connection.execute("update graphile_worker._private_jobs set locked_by = 'another'")
         proxy.passes_replies = False
+        ended.extend(*connection.execute("select clock_timestamp()"))
 
     await client.add_job(work.job())
     async with running_once(one_by_one(app, hooks=hooks)):
-        await until(lambda: _has_settled(observer), "the settlement was carried out")
+        await until(lambda: bool(ended) and _has_settled(observer, ended[0]), "the settlement was carried out")
         proxy.passes_replies = True
         proxy.reset()
         await until(lambda: bool(told), "the worker has found out")
@@ -126,51 +131,90 @@ async def test_a_claim_whose_reply_is_lost_as_the_worker_stops_is_given_back(
     assert queues(connection)[0].locked_at is None
 
 
-async def test_a_queue_is_not_left_locked_when_the_replies_of_its_settlement_and_of_the_next_claim_are_both_lost(
-    client: Client, connection: psycopg.Connection, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The worker still takes the first job for its own when it first looks for lost claims, and claims others since."""
-    clock = SimpleNamespace(monotonic=lambda: clock.now, now=1000.0)
-    monkeypatch.setattr(lost_claims, "time", clock)
-    known: list[Claim] = []
-    specs = [JobSpec(queue_name="letters"), JobSpec(queue_name="letters"), JobSpec(priority=1)]
-    first, second, third = [
-        job.id for job in await client.add_raw_jobs([RawJobSpec("work", {}, spec) for spec in specs])
-    ]
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    made = SimpleNamespace(monotonic=lambda: made.now, now=1000.0)
+    monkeypatch.setattr(lost_claims, "time", made)
+    return made
 
-    async with Client(proxy.dsn, max_connections=1) as through_proxy:
-        claimer = Claimer(
-            WorkerConnection(through_proxy.pool, through_proxy.schema),
-            Identity(),
-            ["work"],
-            forbidden_flags=(),
-            use_local_time=False,
-            known=lambda: known,
-        )
-        await claimer.register()
-        known[:] = (await claimer.claim(1)).claims
-        connection.execute("delete from graphile_worker._private_jobs where id = %s", [first])
-        connection.execute("update graphile_worker._private_job_queues set locked_by = null, locked_at = null")
 
+@dataclass
+class Claiming:
+    """A claimer behind a bad network."""
+
+    claimer: Claimer
+    known: list[Claim]
+    worker_id: str
+
+    async def claim(self) -> list[int]:
+        claims = (await self.claimer.claim(1)).claims
+        self.known += claims
+        return [claim.job_id for claim in claims]
+
+    async def lose_a_reply(self, proxy: Proxy, is_claimed: Callable[[], bool]) -> None:
         proxy.passes_replies = False
-        claiming = asyncio.create_task(claimer.claim(1))
-        await until(lambda: jobs(connection)[0].locked_at is not None, "the second job is claimed")
+        claiming = asyncio.create_task(self.claimer.claim(1))
+        await until(is_claimed, "a job is claimed")
         proxy.passes_replies = True
         proxy.reset()
         with pytest.raises(DatabaseUnavailableError):
             await claiming
 
-        assert [claim.job_id for claim in (await claimer.claim(1)).claims] == [third]
-        known.clear()
-        nothing = await claimer.claim(1)
-        assert (len(nothing.claims), nothing.next_due_in) == (0, 1.0), "it will look again"
-        clock.now += 1.0
-        assert [claim.job_id for claim in (await claimer.claim(1)).claims] == [second]
+
+@pytest.fixture
+async def claiming(proxy: Proxy) -> AsyncIterator[Claiming]:
+    known: list[Claim] = []
+    async with Client(proxy.dsn, max_connections=1) as client:
+        connection, identity = WorkerConnection(client.pool, client.schema), Identity()
+        claimer = Claimer(connection, identity, ["work"], forbidden_flags=(), use_local_time=False, known=lambda: known)
+        await claimer.register()
+        yield Claiming(claimer, known, identity.id)
 
 
-def _has_settled(observer: psycopg.Connection) -> bool:
+async def _add(client: Client, *specs: JobSpec) -> list[int]:
+    return [job.id for job in await client.add_raw_jobs([RawJobSpec("work", {}, spec) for spec in specs])]
+
+
+@pytest.mark.usefixtures("clock")
+async def test_a_queue_is_freed_when_the_replies_of_its_settlement_and_of_the_next_claim_are_both_lost(
+    client: Client, connection: psycopg.Connection, proxy: Proxy, claiming: Claiming
+) -> None:
+    """The worker still takes the first job, and so the queue, for its own."""
+    first, second = await _add(client, JobSpec(queue_name="letters"), JobSpec(queue_name="letters"))
+    assert await claiming.claim() == [first]
+    connection.execute("delete from graphile_worker._private_jobs where id = %s", [first])
+    connection.execute("update graphile_worker._private_job_queues set locked_by = null, locked_at = null")
+    await claiming.lose_a_reply(proxy, lambda: jobs(connection)[0].locked_at is not None)
+
+    assert await claiming.claim() == [second]
+
+
+async def test_a_claim_that_is_carried_out_late_is_found_behind_newer_ones(
+    client: Client, connection: psycopg.Connection, proxy: Proxy, claiming: Claiming, clock: SimpleNamespace
+) -> None:
+    """A request may lie in the network while the worker has long begun to claim over another connection."""
+    first, second, third = await _add(client, JobSpec(), JobSpec(queue_name="letters"), JobSpec())
+    await claiming.lose_a_reply(proxy, lambda: jobs(connection)[0].locked_at is not None)
+    assert await claiming.claim() == [first]
+    for table, row in (("jobs", second), ("job_queues", 1)):
+        connection.execute(
+            f"update graphile_worker._private_{table} set locked_by = %s, locked_at = clock_timestamp() where id = %s",
+            [claiming.worker_id, row],
+        )
+    assert await claiming.claim() == [third]
+
+    nothing = await claiming.claimer.claim(1)
+    assert (len(nothing.claims), nothing.next_due_in) == (0, 1.0), "it will look again"
+    clock.now += 1.0
+
+    assert await claiming.claim() == [second]
+    assert [job.locked_by for job in jobs(connection)] == [claiming.worker_id] * 3, "the others are still its own"
+
+
+def _has_settled(observer: psycopg.Connection, since: datetime) -> bool:
     row = observer.execute(
         "select exists (select from pg_stat_activity where datname = current_database() and state = 'idle'"
-        " and query like 'with claim as%')"
+        " and query like 'with %%' and query_start > %s)",
+        [since],
     )
     return row.fetchone() == (True,)

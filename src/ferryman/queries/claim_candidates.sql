@@ -6,27 +6,66 @@
 --
 -- When nothing could be claimed, one row comes back that says what to expect instead.
 --
+-- :done_tokens, :done_job_ids   jobs without a queue that this worker has finished, as in complete_claims.sql: they are
+--                               deleted in passing, under the same fence, and counted in what comes back. Unlike there, a
+--                               row that somebody else has locked is not waited for, and not counted.
+--
 -- Locks: the rows of the jobs and queues that are claimed, and now and then a few more until this statement ends. What
 -- others have locked is skipped, never waited for. A queue that is busy, or idle but not wanted, is not locked.
 -- Each candidate is looked up by its place, which needs no index: to a planner that takes the table for empty, as it does
 -- after each vacuum of a drained queue, a join would look just as good, and read the whole backlog. A row that has left
 -- its place since is not what it was, and left alone. A row that is locked stays in its place until it is changed.
-unqueued as (
+-- The first candidates without a queue are locked all together, which is cheaper; mostly that is enough. If others were
+-- faster with some of them, the rest is tried one by one.
+done as (
+    delete from :schema._private_jobs as job
+    where
+        job.ctid = any (
+            array(
+                select finished.place
+                from
+                    unnest(
+                        cast(cast(:done_tokens as text) as bigint[]), cast(cast(:done_job_ids as text) as text[])
+                    ) as claim (token, job_ids)
+                    cross join lateral (
+                        select job.ctid as place
+                        from :schema._private_jobs as job
+                        where
+                            job.id = any (cast(claim.job_ids as bigint[]))
+                            and job.locked_by = cast(:worker_id as text)
+                            and job.locked_at = timestamptz 'epoch' + claim.token * interval '1 microsecond'
+                        for update skip locked
+                    ) as finished
+            )
+        )
+    returning job.id
+),
+candidate as (
+    select suitable.place
+    from suitable
+    where suitable.job_queue_id is null
+    order by suitable.priority, suitable.run_at, suitable.id
+),
+first as (
+    select job.ctid as place, job.id, job.priority, job.run_at
+    from :schema._private_jobs as job
+    where
+        job.ctid = any (array(select candidate.place from candidate limit cast(:wanted as int)))
+        and job.locked_at is null
+        and job.attempts < job.max_attempts
+    for update skip locked
+),
+further as (
     select locked.*
     from
-        (
-            select suitable.place
-            from suitable
-            where suitable.job_queue_id is null
-            order by suitable.priority, suitable.run_at, suitable.id
-        ) as candidate
+        (select candidate.place from candidate offset cast(:wanted as int)) as candidate
         cross join lateral (
-            select job.ctid as place, job.id, job.priority, job.run_at, cast(null as tid) as queue_place
+            select job.ctid as place, job.id, job.priority, job.run_at
             from :schema._private_jobs as job
             where job.ctid = candidate.place and job.locked_at is null and job.attempts < job.max_attempts
             for update skip locked
         ) as locked
-    limit cast(:wanted as int)
+    limit cast(:wanted as int) - (select count(*) from first)
 ),
 queued as (
     select locked.place, locked.id, locked.priority, locked.run_at, free_queue.place as queue_place
@@ -48,7 +87,14 @@ queued as (
 ),
 chosen as (
     select *
-    from (select * from unqueued union all select * from queued) as locked
+    from
+        (
+            select first.*, cast(null as tid) as queue_place from first
+            union all
+            select further.*, cast(null as tid) as queue_place from further
+            union all
+            select * from queued
+        ) as locked
     order by locked.priority, locked.run_at, locked.id
     limit cast(:wanted as int)
 ),
@@ -97,20 +143,22 @@ select
     claimed.attempts,
     claimed.max_attempts,
     claimed.job_queue_id,
-    cast(extract(epoch from claimed.locked_at) * 1000000 as bigint) as token,
-    (select queue.queue_name from :schema._private_job_queues as queue where queue.id = claimed.job_queue_id),
+    (select cast(extract(epoch from at) * 1000000 as bigint) from moment) as token,
+    case when claimed.job_queue_id is not null then
+        (select queue.queue_name from :schema._private_job_queues as queue where queue.id = claimed.job_queue_id)
+    end,
     claimed.priority,
     claimed.run_at,
     claimed.last_error,
     claimed.created_at,
     claimed.updated_at,
     claimed.key,
-    claimed.locked_at,
     claimed.revision,
     case jsonb_typeof(claimed.flags) when 'object' then array(select jsonb_object_keys(claimed.flags)) end,
     (select is_full from extent) as is_window_full,
     cast(extract(epoch from outlook.next_due_in) as float8),
-    outlook.known_tasks
+    outlook.known_tasks,
+    (select count(*) from done) as done
 from
     claimed
     full join outlook on true

@@ -2,13 +2,22 @@
 --
 -- :worker_id   the worker
 -- :token       the newest claim that it had heard of when it lost the connection
--- :but_jobs, :but_queues   array literals of what it knows: it may have claimed since, and renews the locks of long jobs
+-- :known_jobs, :known_tokens, :known_queues   array literals of the same length: the claims that it knows, once for each
+--              token that they may have by now; a queue of 0 means none
 --
 -- A job whose key was taken over is not given its attempt back; see release_claims.sql.
 -- Reads the whole table, for want of an index on locked_by: only to be asked after a connection was lost.
 -- Locks: the rows of these jobs and queues.
 with heard as (
     select timestamptz 'epoch' + cast(:token as bigint) * interval '1 microsecond' as at
+),
+known as (
+    select given.job_id, given.queue_id, timestamptz 'epoch' + given.token * interval '1 microsecond' as locked_at
+    from unnest(
+        cast(cast(:known_jobs as text) as bigint[]),
+        cast(cast(:known_tokens as text) as bigint[]),
+        cast(cast(:known_queues as text) as int[])
+    ) as given (job_id, token, queue_id)
 ),
 returned as (
     update :schema._private_jobs as job
@@ -23,7 +32,7 @@ returned as (
     where
         job.locked_by = cast(:worker_id as text)
         and job.locked_at > (select at from heard)
-        and job.id <> all (cast(cast(:but_jobs as text) as bigint[]))
+        and not exists (select from known where known.job_id = job.id and known.locked_at = job.locked_at)
     returning job.id
 ),
 freed as (
@@ -32,6 +41,6 @@ freed as (
     where
         queue.locked_by = cast(:worker_id as text)
         and queue.locked_at > (select at from heard)
-        and queue.id <> all (cast(cast(:but_queues as text) as int[]))
+        and not exists (select from known where known.queue_id = queue.id and known.locked_at = queue.locked_at)
 )
 select id from returned;

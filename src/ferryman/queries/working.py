@@ -39,11 +39,15 @@ def claim_jobs(
     now: datetime | None,
     forbidden_flags: Sequence[str] | None,
     by_task: bool = False,
+    done: Iterable[tuple[int, int]] = (),
 ) -> Call:
     """Rows of claimed jobs come back, or one row that says what to expect instead; see `ferryman.worker.claims`.
 
     By task, jobs that are not ours to take do not stand in the way; otherwise the call is cheaper.
+
+    done: ids and tokens of claims without a queue whose jobs are finished; how many of them were deleted comes back
     """
+    tokens, job_ids = _by_token(done)
     parameters = {
         "worker_id": worker_id,
         "task_ids": list(task_ids),
@@ -51,6 +55,8 @@ def claim_jobs(
         "window": window,
         "now": now,
         "forbidden_flags": None if not forbidden_flags else list(forbidden_flags),
+        "done_tokens": tokens,
+        "done_job_ids": job_ids,
     }
     return Call(_CLAIM_JOBS_BY_TASK if by_task else _CLAIM_JOBS, parameters, is_lazy=True)
 
@@ -60,8 +66,16 @@ def complete_claims(worker_id: str, claims: Iterable[tuple[int, int, int]]) -> C
 
     The ids of the jobs that were deleted come back; the others were not ours any more.
     """
-    job_ids, tokens, queue_ids = map(_array, zip(*claims, strict=True))
-    parameters = {"worker_id": worker_id, "job_ids": job_ids, "tokens": tokens, "queue_ids": queue_ids}
+    given = [*claims]
+    tokens, job_ids = _by_token((job_id, token) for job_id, token, _ in given)
+    queues = [(token, queue_id) for _, token, queue_id in given if queue_id]
+    parameters = {
+        "worker_id": worker_id,
+        "tokens": tokens,
+        "job_ids": job_ids,
+        "queue_tokens": _array(token for token, _ in queues),
+        "queue_ids": _array(queue_id for _, queue_id in queues),
+    }
     return Call(_COMPLETE_CLAIMS, parameters)
 
 
@@ -73,14 +87,15 @@ def release_claims(worker_id: str, releases: str) -> Call:
 def return_lost_claims(worker_id: str, token: int, known: Iterable[tuple[int, int, int]]) -> Call:
     """The ids of the jobs that were given back come back: those that the worker claimed after the given token.
 
-    The claims in `known` are left alone, whatever their token is by now.
+    The claims in `known` are left alone; they are those of `complete_claims`, one for each token that a claim may have.
     """
     claims = [*known]
     parameters = {
         "worker_id": worker_id,
         "token": token,
-        "but_jobs": _array(job_id for job_id, _, _ in claims),
-        "but_queues": _array(queue_id for _, _, queue_id in claims),
+        "known_jobs": _array(job_id for job_id, _, _ in claims),
+        "known_tokens": _array(each for _, each, _ in claims),
+        "known_queues": _array(queue_id for _, _, queue_id in claims),
     }
     return Call(_RETURN_LOST_CLAIMS, parameters)
 
@@ -120,6 +135,14 @@ def prune_progress() -> Call:
     return Call(_PRUNE_PROGRESS)
 
 
-def _array(values: Iterable[int]) -> str:
+def _by_token(claims: Iterable[tuple[int, int]]) -> tuple[str, str]:
+    """Two array literals: the tokens of these claims, and for each the array literal of its jobs."""
+    job_ids: dict[int, list[int]] = {}
+    for job_id, token in claims:
+        job_ids.setdefault(token, []).append(job_id)
+    return _array(job_ids), _array(f'"{_array(each)}"' for each in job_ids.values())
+
+
+def _array(values: Iterable[int | str]) -> str:
     """An array literal."""
     return "{" + ",".join(map(str, values)) + "}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.claims import Claimed, claimed_from_rows, task_ids
 from ferryman.worker.lost_claims import LostClaims
+from ferryman.worker.reach import Reaching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
     from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.identity import Identity
     from ferryman.worker.options import ForbiddenFlags
-
-WINDOW_PER_SLOT = 3
-SMALLEST_WINDOW = 64
-LARGEST_WINDOW = 1_000_000
-SECONDS_BY_TASK = 1.0
-"""How long to claim by task before seeing whether what stood in front is gone."""
 
 
 class Claimer:
@@ -50,9 +45,7 @@ class Claimer:
         self._identifiers = identifiers
         self._forbidden_flags = forbidden_flags
         self._use_local_time = use_local_time
-        self._by_task_until = 0.0
-        self._stretch = 1
-        self._is_short = False
+        self._reaching = Reaching()
         self._lost = LostClaims(connection, known)
         self.tasks: Mapping[int, str] = {}
 
@@ -64,19 +57,22 @@ class Claimer:
         # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
         self.tasks = tasks
 
-    async def claim(self, wanted: int) -> Claimed:
-        """Claim up to so many jobs."""
+    async def claim(self, wanted: int, done: Sequence[Claim] = ()) -> Claimed:
+        """Claim up to so many jobs.
+
+        done: claims of the worker's present name without a queue, whose jobs are finished: they are deleted in passing
+        """
         worker_id = self._identity.id
-        by_task = time.monotonic() < self._by_task_until
-        window = (wanted * WINDOW_PER_SLOT + SMALLEST_WINDOW) * (self._stretch if by_task else 1)
+        reach = self._reaching.reach()
         call = working.claim_jobs(
             worker_id,
             list(self.tasks),
             wanted=wanted,
-            window=min(LARGEST_WINDOW, window),
+            window=reach.window(wanted),
             now=datetime.now(UTC) if self._use_local_time else None,
             forbidden_flags=await self._flags_to_avoid(),
-            by_task=by_task,
+            by_task=reach.by_task,
+            done=[(claim.job_id, claim.token) for claim in done],
         )
         await self._lost.give_back()
         try:
@@ -87,18 +83,15 @@ class Claimer:
         if claimed.claims and worker_id != self._identity.id:
             # We were swept while we asked. What the old name holds would be an orphan's: nobody stands up for it.
             self._lost.suspect(worker_id)
-            return await self.claim(wanted)
+            return replace(await self.claim(wanted), done=claimed.done)
         self._lost.heard_of(claimed)
         if claimed.claims:
             sync_points.reach("after_claim")
-        self._look_further(
-            is_short=claimed.is_window_full and len(claimed.claims) < wanted and window < LARGEST_WINDOW,
-            by_task=by_task,
-        )
+        self._reaching.came_back(wanted, is_short=claimed.is_window_full and len(claimed.claims) < wanted)
         if claimed.known_tasks is not None and claimed.known_tasks < len(self.tasks):
             # Somebody cleaned our tasks away while we had no jobs; those that came since have other numbers.
             await self.register()
-            return await self.claim(wanted)
+            return replace(await self.claim(wanted), done=claimed.done)
         return self._lost.remind(claimed)
 
     async def give_back_lost(self) -> None:
@@ -108,19 +101,7 @@ class Claimer:
     @property
     def is_looking_further(self) -> bool:
         """Whether there may be jobs beyond what the last claim looked at."""
-        return self._is_short
-
-    def _look_further(self, *, is_short: bool, by_task: bool) -> None:
-        """What we looked at was all somebody else's, or a few deep queues: look past it, and ever further.
-
-        Nothing is kept that could be out of date: every claim looks at what the table holds by then.
-        """
-        self._is_short = is_short
-        if not by_task:
-            self._stretch = 1
-            self._by_task_until = time.monotonic() + SECONDS_BY_TASK if is_short else 0.0
-        elif is_short:
-            self._stretch *= 4
+        return self._reaching.is_looking_further
 
     async def _flags_to_avoid(self) -> Sequence[str]:
         flags = self._forbidden_flags

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from ferryman.database.steps import Row
 
 _JOB, _TASK, _PAYLOAD, _QUEUE, _TOKEN = 0, 1, 2, 5, 6
-_OUTLOOK_COLUMNS = 3
+_OUTLOOK_COLUMNS = 4
 LARGE = 1_000_000
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class Claim(msgspec.Struct, gc=False, eq=False):
@@ -76,7 +78,7 @@ class Claim(msgspec.Struct, gc=False, eq=False):
         """The job as it stands while the claim holds."""
         (
             job_id, _, payload, attempts, max_attempts, _, _,
-            queue_name, priority, run_at, last_error, created_at, updated_at, key, locked_at, revision, flags,
+            queue_name, priority, run_at, last_error, created_at, updated_at, key, revision, flags,
         ) = self.rows[self.place][:-_OUTLOOK_COLUMNS]  # fmt: skip
         return Job(
             id=job_id,
@@ -91,7 +93,7 @@ class Claim(msgspec.Struct, gc=False, eq=False):
             created_at=created_at,
             updated_at=updated_at,
             key=key,
-            locked_at=locked_at,
+            locked_at=EPOCH + timedelta(microseconds=self.token),
             locked_by=self.worker_id,
             revision=revision,
             flags=tuple(sorted(flags or ())),
@@ -110,14 +112,16 @@ class Claimed:
     """Seconds until it is worth asking again, when nothing could be claimed: mostly until the next job is due."""
     known_tasks: int | None
     """How many of our tasks the database knows, when nothing could be claimed."""
+    done: int
+    """How many finished jobs were deleted in passing."""
 
 
 def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
     """The claims, or the outlook when there are none."""
     first = rows[0]
-    is_window_full, next_due_in, known_tasks = first[-_OUTLOOK_COLUMNS:]
+    is_window_full, next_due_in, known_tasks, done = first[-_OUTLOOK_COLUMNS:]
     if first[_JOB] is None:
-        return Claimed((), bool(is_window_full), next_due_in, known_tasks)
+        return Claimed((), bool(is_window_full), next_due_in, known_tasks, done)
     needed = [column(rows, number) for number in (_JOB, _TASK, _PAYLOAD, _QUEUE)]
     if sum(map(len, needed[_PAYLOAD])) > LARGE:
         # Else the payloads of all would be kept, twice, for as long as the longest of these jobs runs.
@@ -127,7 +131,7 @@ def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
         Claim(job_id, task_id, payload_json, queue_id, token, worker_id, rows, place)
         for place, (job_id, task_id, payload_json, queue_id) in enumerate(zip(*needed, strict=True))
     ]
-    return Claimed(claims, bool(is_window_full), next_due_in, known_tasks)
+    return Claimed(claims, bool(is_window_full), next_due_in, known_tasks, done)
 
 
 def task_ids(rows: Sequence[Row]) -> Mapping[int, str]:

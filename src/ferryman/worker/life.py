@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ferryman.worker.claims import Claim
     from ferryman.worker.identity import Identity
     from ferryman.worker.options import WorkerOptions
-    from ferryman.worker.settler import Settlement
+    from ferryman.worker.outcomes import Settlement
     from ferryman.worker.stopping import Stopping
 
 logger = logging.getLogger("ferryman.worker")
@@ -87,6 +87,7 @@ class Life:
             report=self._report,
             complete_delay=_seconds(options.complete_job_batch_delay),
             fail_delay=_seconds(options.fail_job_batch_delay),
+            lends=options.local_queue is None,
         )
         self._running = self._make_running()
         self._long_jobs = LongJobs(self._connection, self._running, self._progress)
@@ -294,6 +295,7 @@ class Life:
             self._settler,
             self._stop,
             self._alarm,
+            identity=self._identity,
             concurrency=self._options.concurrency,
             poll_seconds=self._options.poll_interval.total_seconds(),
             is_held_back=self._is_held_back,

@@ -3,8 +3,7 @@
 A connection that is cut between the commit of a claim and its reply leaves jobs locked by a worker that lives, so that
 nobody would ever look for them. After such a cut the worker gives back whatever was claimed in its name after the last
 claim that it had heard of by then, except what it knows. It looks several times: a request may lie in the network for a
-while, and be carried out later; and the queue of a job whose outcome was written, but not acknowledged, seems to be
-known until that is found out.
+while, and be carried out later.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class LostClaims:
         now = time.monotonic()
         due = [look for look in self._looks if at_once or look.at <= now]
         for worker_id, heard_of in {(look.worker_id, look.heard_of) for look in due}:
-            known = [claim.key for claim in self._known()]
+            known = [key for claim in self._known() for key in claim.keys]
             returned = await self._connection.fetch(working.return_lost_claims(worker_id, heard_of, known))
             if returned:
                 logger.warning("%d jobs were claimed over a connection that broke; they were given back", len(returned))

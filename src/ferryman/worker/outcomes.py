@@ -9,6 +9,8 @@ import msgspec
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ferryman.worker.claims import Claim
+
 MAX_ERROR_LENGTH = 16_000
 
 
@@ -64,6 +66,15 @@ class CompletedByHandler(msgspec.Struct, frozen=True, gc=False):
 
 
 Outcome: TypeAlias = Ending | CompletedByHandler
+
+
+class Settlement(msgspec.Struct, frozen=True, gc=False):
+    """A claim and how it ended."""
+
+    claim: Claim
+    outcome: Outcome
+    is_uncertain: bool = False
+    """Whether it was sent once, and the reply was lost: it may be written already."""
 
 
 def storable_error(text: str) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ferryman.hooks import HookRegistry
     from ferryman.hooks.kinds import Observer
     from ferryman.worker.claims import Claim
-    from ferryman.worker.settler import Settlement
+    from ferryman.worker.outcomes import Settlement
 
 logger = logging.getLogger("ferryman.worker")
 

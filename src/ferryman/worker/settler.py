@@ -4,6 +4,8 @@ What gathers while one write is under way goes with the next, so the batches gro
 A write that fails is tried again for as long as the worker lives. A write that PostgreSQL refuses because of one job's
 data is split until that job is alone, and its outcome is then replaced by one that can be stored. A job for which even
 that is refused stays locked, for recovery or a person to look at: it must not hold up the others.
+
+See `ferryman.worker.lanes` for how outcomes wait, and how completions are lent to claims.
 """
 
 from __future__ import annotations
@@ -15,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from ferryman.database.failures import sqlstate_of
-from ferryman.errors import DatabaseUnavailableError, FerrymanError
 from ferryman.queries import working
 from ferryman.worker import sync_points
-from ferryman.worker.alarm import Alarm
+from ferryman.worker.lanes import Lane, LendingLane
 from ferryman.worker.outcomes import (
     Completed,
     CompletedByHandler,
@@ -27,15 +27,16 @@ from ferryman.worker.outcomes import (
     Failed,
     Interrupted,
     Outcome,
+    Settlement,
     Snoozed,
     Unstarted,
 )
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ferryman.database.steps import Call, Row
+    from ferryman.errors import FerrymanError
     from ferryman.worker.claims import Claim
     from ferryman.worker.connection import WorkerConnection
 
@@ -49,19 +50,11 @@ _UNSTORABLE = Failed("the outcome of this attempt could not be stored by Postgre
 _encoder = msgspec.json.Encoder()
 
 
-class Settlement(msgspec.Struct, frozen=True, gc=False):
-    """A claim and how it ended."""
-
-    claim: Claim
-    outcome: Outcome
-    is_uncertain: bool = False
-    """Whether it was sent once, and the reply was lost: it may be written already."""
-
-
 class Settler:
     """Takes outcomes, and reports each one after it was written, or refused because the claim was lost.
 
     report: gets the settlements of one write that were written, and those that were refused
+    lends: whether somebody asks for completions to write in passing, whenever there are any
     """
 
     def __init__(
@@ -71,15 +64,21 @@ class Settler:
         report: Callable[[Sequence[Settlement], Sequence[Settlement]], Awaitable[None]],
         complete_delay: float = 0.0,
         fail_delay: float = 0.0,
+        lends: bool = False,
     ) -> None:
         self._connection = connection
         self._report = report
         self._is_closed = False
+        self._completions = (
+            LendingLane("completing jobs", self._write_completed, self._replace, tell=self._tell_written)
+            if lends and complete_delay <= 0
+            else Lane("completing jobs", self._write_completed, self._replace, delay=complete_delay)
+        )
         self._lanes = (
-            _Lane("completing jobs", complete_delay, self._write_completed, self._replace),
-            _Lane("giving jobs back", fail_delay, self._write_released, self._replace),
+            self._completions,
+            Lane("giving jobs back", self._write_released, self._replace, delay=fail_delay),
             # By itself: it waits while a handler's transaction is still open.
-            _Lane("checking jobs that were completed by their handlers", 0.0, self._write_checked, self._replace),
+            Lane("checking jobs that were completed by their handlers", self._write_checked, self._replace),
         )
 
     @property
@@ -98,11 +97,22 @@ class Settler:
                 lane = self._lanes[1]
         lane.put(Settlement(claim, outcome))
 
+    def borrow_completed(self, worker_id: str) -> Sequence[Settlement]:
+        """Completions to write in passing: of claims in this name, without a queue. They must be given back."""
+        return self._completions.borrow(worker_id) if isinstance(self._completions, LendingLane) else ()
+
+    def give_back(self, borrowed: Sequence[Settlement], *, written: int) -> None:
+        """Say how many of these were written. Unless it is all of them, nobody knows which."""
+        if isinstance(self._completions, LendingLane):
+            self._completions.give_back(borrowed, were_written=written == len(borrowed))
+
     async def run(self) -> None:
         """Write what comes, until cancelled."""
         async with asyncio.TaskGroup() as duties:
             for lane in self._lanes:
                 duties.create_task(lane.run(), name=lane.duty)
+            if isinstance(self._completions, LendingLane):
+                duties.create_task(self._completions.run_telling(), name="telling what was completed in passing")
 
     async def run_until_closed(self) -> None:
         """Write what comes, and go on when cancelled before `close`.
@@ -134,6 +144,10 @@ class Settler:
         for claim in _renewed(settlements):
             claims += claim.keys[1:]
         await self._write(settlements, working.complete_claims(settlements[0].claim.worker_id, claims))
+
+    async def _tell_written(self, settlements: Sequence[Settlement]) -> None:
+        sync_points.reach("settle_committed")
+        await self._report(settlements, ())
 
     async def _write_released(self, settlements: Sequence[Settlement]) -> None:
         await self._write(settlements, _release_call(settlements))
@@ -205,99 +219,6 @@ class Settler:
             return
         logger.error("the outcome of job %d could not be stored: %s", job_id, error)
         self.settle(settlement.claim, _UNSTORABLE)
-
-
-class _Lane:
-    """Settlements of one kind, on their way into the database."""
-
-    def __init__(
-        self,
-        duty: str,
-        delay: float,
-        write: Callable[[Sequence[Settlement]], Awaitable[None]],
-        replace: Callable[[Settlement, FerrymanError], None],
-    ) -> None:
-        self.duty = duty
-        self.empty = asyncio.Event()
-        self.empty.set()
-        self._delay = delay
-        self._write = write
-        self._replace = replace
-        self._waiting: list[Settlement] = []
-        self._writing: Sequence[Settlement] = ()
-        self._alarm = Alarm()
-        self._hurry = asyncio.Event()
-        self._trouble = Trouble(duty)
-
-    @property
-    def unsettled(self) -> int:
-        return len(self._waiting) + len(self._writing)
-
-    @property
-    def settlements(self) -> list[Settlement]:
-        return [*self._writing, *self._waiting]
-
-    def put(self, settlement: Settlement) -> None:
-        if not self._waiting:
-            self.empty.clear()
-            self._alarm.ring()
-        self._waiting.append(settlement)
-
-    def hurry(self) -> None:
-        """Gather no longer."""
-        self._hurry.set()
-
-    async def run(self) -> None:
-        # What a run that was cancelled had begun to write.
-        self._waiting, self._writing = [*self._writing, *self._waiting], ()
-        while True:
-            while not self._waiting:
-                self._hurry.clear()
-                await self._alarm.wait(3600)
-            await self._gather()
-            self._writing = self._waiting[: min(BATCH, _claimed_in_one_name(self._waiting))]
-            self._waiting = self._waiting[len(self._writing) :]
-            await self._write_until_done()
-            if not self._waiting:
-                self.empty.set()
-
-    async def _gather(self) -> None:
-        if self._delay > 0:
-            try:
-                async with asyncio.timeout(self._delay):
-                    await self._hurry.wait()
-            except TimeoutError:
-                return
-
-    async def _write_until_done(self) -> None:
-        size = len(self._writing)
-        while self._writing:
-            part = self._writing[:size]
-            try:
-                await self._write(part)
-            except FerrymanError as error:
-                if isinstance(error, DatabaseUnavailableError):
-                    self._writing = [replace(settlement, is_uncertain=True) for settlement in self._writing]
-                if not (sqlstate_of(error) or "").startswith(_DATA_ERRORS):
-                    await asyncio.sleep(self._trouble.pause_after(error))
-                    continue
-                if len(part) > 1:
-                    size = len(part) // 2
-                    continue
-                self._replace(part[0], error)
-            else:
-                self._trouble.is_over()
-            self._writing = self._writing[len(part) :]
-            size = len(self._writing)
-
-
-def _claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
-    """How many, from the first on, can be written together. All of them, unless the worker was swept in between."""
-    if len({settlement.claim.worker_id for settlement in settlements}) == 1:
-        return len(settlements)
-    name = settlements[0].claim.worker_id
-    others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
-    return next(others, len(settlements))
 
 
 def _as_written(settlements: Sequence[Settlement], written: Mapping[int, Row]) -> list[Settlement]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ferryman.worker.claims import Claim, Claimed
     from ferryman.worker.identity import Identity
     from ferryman.worker.local_queue.config import LocalQueueConfig
-    from ferryman.worker.settler import Settlement
+    from ferryman.worker.outcomes import Settlement
 
 LARGEST_FETCH = 100_000
 SECONDS_HELD_BACK = 0.01

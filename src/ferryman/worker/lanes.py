@@ -1,0 +1,210 @@
+"""Where outcomes wait to be written: each kind in a lane of its own, since each has a statement of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ferryman.database.failures import sqlstate_of
+from ferryman.errors import DatabaseUnavailableError, FerrymanError
+from ferryman.worker.alarm import Alarm
+from ferryman.worker.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from ferryman.worker.outcomes import Settlement
+
+BATCH = 1_000
+_DATA_ERRORS = ("22", "23", "44", "54", "P0")
+"""Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, a trigger's own refusal."""
+
+
+class Lane:
+    """Settlements of one kind, on their way into the database.
+
+    write: writes some of them, or raises
+    replace: settles one in another way, because it cannot be written
+    delay: seconds to wait for more before each write
+    """
+
+    def __init__(
+        self,
+        duty: str,
+        write: Callable[[Sequence[Settlement]], Awaitable[None]],
+        replace: Callable[[Settlement, FerrymanError], None],
+        *,
+        delay: float = 0.0,
+    ) -> None:
+        self.duty = duty
+        self.empty = asyncio.Event()
+        self.empty.set()
+        self._write = write
+        self._replace = replace
+        self._delay = delay
+        self._waiting: list[Settlement] = []
+        self._writing: Sequence[Settlement] = ()
+        self._alarm = Alarm()
+        self._hurry = asyncio.Event()
+        self._trouble = Trouble(duty)
+
+    @property
+    def unsettled(self) -> int:
+        """How many are not written yet."""
+        return len(self._waiting) + len(self._writing)
+
+    @property
+    def settlements(self) -> list[Settlement]:
+        """Those that are not written yet, as far as anybody knows."""
+        return [*self._writing, *self._waiting]
+
+    def put(self, settlement: Settlement) -> None:
+        """Take one more."""
+        if not self._waiting:
+            self.empty.clear()
+            self._alarm.ring()
+        self._waiting.append(settlement)
+
+    def hurry(self) -> None:
+        """Gather no longer."""
+        self._hurry.set()
+
+    async def run(self) -> None:
+        """Write what comes, until cancelled."""
+        # What a run that was cancelled had begun to write.
+        self._waiting, self._writing = [*self._writing, *self._waiting], ()
+        while True:
+            while not self._waiting:
+                self._hurry.clear()
+                await self._alarm.wait(3600)
+            await self._gather()
+            if self._waiting:
+                self._writing = self._waiting[: min(BATCH, _claimed_in_one_name(self._waiting))]
+                self._waiting = self._waiting[len(self._writing) :]
+                await self._write_until_done()
+            if not self.unsettled:
+                self.empty.set()
+
+    async def _gather(self) -> None:
+        if self._delay > 0:
+            try:
+                async with asyncio.timeout(self._delay):
+                    await self._hurry.wait()
+            except TimeoutError:
+                return
+
+    async def _write_until_done(self) -> None:
+        size = len(self._writing)
+        while self._writing:
+            part = self._writing[:size]
+            try:
+                await self._write(part)
+            except FerrymanError as error:
+                if isinstance(error, DatabaseUnavailableError):
+                    self._writing = _doubted(self._writing)
+                if not (sqlstate_of(error) or "").startswith(_DATA_ERRORS):
+                    await asyncio.sleep(self._trouble.pause_after(error))
+                    continue
+                if len(part) > 1:
+                    size = len(part) // 2
+                    continue
+                self._replace(part[0], error)
+            else:
+                self._trouble.is_over()
+            self._writing = self._writing[len(part) :]
+            size = len(self._writing)
+
+
+class LendingLane(Lane):
+    """Lends what waits to one who is about to send a statement anyway, and can write it in passing.
+
+    That saves a round trip and a commit. What was not written comes back, and is written as if nothing had been tried.
+
+    tell: gets what was written in passing
+    """
+
+    def __init__(
+        self,
+        duty: str,
+        write: Callable[[Sequence[Settlement]], Awaitable[None]],
+        replace: Callable[[Settlement, FerrymanError], None],
+        *,
+        tell: Callable[[Sequence[Settlement]], Awaitable[None]],
+    ) -> None:
+        super().__init__(duty, write, replace)
+        self._tell = tell
+        self._lent: Sequence[Settlement] = ()
+        self._written: list[Settlement] = []
+        self._has_written = Alarm()
+
+    @property
+    def unsettled(self) -> int:
+        """How many are not written yet, or not told."""
+        return super().unsettled + len(self._lent) + len(self._written)
+
+    @property
+    def settlements(self) -> list[Settlement]:
+        """Those that are not written yet, as far as anybody knows."""
+        return [*self._lent, *super().settlements]
+
+    def borrow(self, worker_id: str) -> Sequence[Settlement]:
+        """What waits and can be written in passing: claims in this name, without a queue, with nothing in doubt."""
+        plain: list[Settlement] = []
+        others: list[Settlement] = []
+        for each in self._waiting:
+            (plain if len(plain) < BATCH and _is_plain(each, worker_id) else others).append(each)
+        self._lent, self._waiting = plain, others
+        return plain
+
+    def give_back(self, borrowed: Sequence[Settlement], *, were_written: bool) -> None:
+        """Take them back, to tell about them or to write them."""
+        if not borrowed:
+            return
+        self._lent = ()
+        if were_written:
+            self._written += borrowed
+            self._has_written.ring()
+        else:
+            self._waiting[:0] = _doubted(borrowed)
+            self._alarm.ring()
+
+    async def run_telling(self) -> None:
+        """Tell what was written in passing, until cancelled. Apart from writing: that may have to wait for somebody."""
+        while True:
+            while not self._written:
+                await self._has_written.wait(3600)
+            told = [*self._written]
+            await self._tell(told)
+            del self._written[: len(told)]
+            if not self.unsettled:
+                self.empty.set()
+
+    async def _gather(self) -> None:
+        if any(_is_plain(each, each.claim.worker_id) for each in self._waiting):
+            # Whoever was woken at the same moment may want to write them.
+            await asyncio.sleep(0)
+
+
+def _is_plain(settlement: Settlement, worker_id: str) -> bool:
+    claim = settlement.claim
+    return (
+        claim.queue_id is None
+        and not claim.later_tokens
+        and not settlement.is_uncertain
+        and claim.worker_id == worker_id
+    )
+
+
+def _doubted(settlements: Sequence[Settlement]) -> list[Settlement]:
+    return [replace(settlement, is_uncertain=True) for settlement in settlements]
+
+
+def _claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
+    """How many, from the first on, can be written together. All of them, unless the worker was swept in between."""
+    if len({settlement.claim.worker_id for settlement in settlements}) == 1:
+        return len(settlements)
+    name = settlements[0].claim.worker_id
+    others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
+    return next(others, len(settlements))

@@ -1,0 +1,139 @@
+"""Claims complete finished jobs in passing: under the same fence as ever, and without waiting for anybody."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from tests.waiting import until
+from tests.worker.life import jobs, running, worker_of
+
+from ferryman import App, Client, RawJobSpec
+from ferryman.hooks import HookRegistry, JobComplete
+from ferryman.worker.claimer import Claimer
+from ferryman.worker.connection import WorkerConnection
+from ferryman.worker.identity import Identity
+
+if TYPE_CHECKING:
+    from ferryman.database.steps import Call
+
+
+@pytest.fixture
+async def claimer(client: Client) -> Claimer:
+    await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(4)])
+    connection = WorkerConnection(client.pool, client.schema)
+    made = Claimer(connection, Identity(), ["work"], forbidden_flags=(), use_local_time=False)
+    await made.register()
+    return made
+
+
+def _left(connection: psycopg.Connection) -> list[int]:
+    return [job.id for job in jobs(connection)]
+
+
+async def test_finished_jobs_are_deleted_by_the_next_claim(claimer: Claimer, connection: psycopg.Connection) -> None:
+    first, second = (await claimer.claim(2)).claims
+
+    claimed = await claimer.claim(1, [first, second])
+
+    assert (claimed.done, len(claimed.claims)) == (2, 1)
+    assert _left(connection) == [3, 4]
+
+
+async def test_finished_jobs_are_deleted_also_when_there_is_nothing_to_claim(
+    claimer: Claimer, connection: psycopg.Connection
+) -> None:
+    claims = (await claimer.claim(4)).claims
+    assert (await claimer.claim(4, claims)).done == 4
+    assert _left(connection) == []
+
+
+async def test_claims_of_different_moments_are_completed_together(
+    claimer: Claimer, connection: psycopg.Connection
+) -> None:
+    claims = [*(await claimer.claim(1)).claims, *(await claimer.claim(2)).claims]
+    assert (await claimer.claim(1, claims)).done == 3
+    assert _left(connection) == [4]
+
+
+@pytest.mark.parametrize("change", ["locked_by = 'another'", "locked_at = locked_at + interval '1 microsecond'"])
+async def test_a_job_that_was_taken_away_is_left_alone(
+    claimer: Claimer, connection: psycopg.Connection, change: str
+) -> None:
+    first, second = (await claimer.claim(2)).claims
+    connection.execute(f"update graphile_worker._private_jobs set {change} where id = %s", [second.job_id])
+
+    assert (await claimer.claim(1, [first, second])).done == 1
+    assert _left(connection) == [2, 3, 4]
+
+
+async def test_a_claim_that_is_older_than_the_lock_completes_nothing(
+    claimer: Claimer, connection: psycopg.Connection
+) -> None:
+    """Two claims of two moments: each completes only its own job."""
+    [first] = (await claimer.claim(1)).claims
+    [second] = (await claimer.claim(1)).claims
+    first.token, second.token = second.token, first.token
+
+    assert (await claimer.claim(1, [first, second])).done == 0
+    assert _left(connection) == [1, 2, 3, 4]
+
+
+async def test_a_row_that_somebody_has_locked_is_not_waited_for(
+    claimer: Claimer, connection: psycopg.Connection, database: str
+) -> None:
+    first, second = (await claimer.claim(2)).claims
+    with psycopg.connect(database) as holder:
+        holder.execute("select from graphile_worker._private_jobs where id = %s for update", [first.job_id])
+        async with asyncio.timeout(30):
+            claimed = await claimer.claim(1, [first, second])
+
+    assert (claimed.done, len(claimed.claims)) == (1, 1)
+    assert _left(connection) == [1, 3, 4]
+
+
+async def test_a_worker_goes_on_while_a_finished_job_is_locked(
+    client: Client, connection: psycopg.Connection, database: str
+) -> None:
+    app, hooks, done = App(database), HookRegistry(), []
+    hooks.on(JobComplete, lambda event: done.append(event.job.id))
+
+    @app.task
+    async def work(number: int) -> None:
+        if number == 0:
+            holder.execute("select from graphile_worker._private_jobs where id = 1 for update")
+
+    await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(8)])
+    with psycopg.connect(database) as holder:
+        async with running(worker_of(app, concurrency=1, hooks=hooks, max_connections=4)):
+            await until(lambda: sorted(done) == [2, 3, 4, 5, 6, 7, 8], "all but the locked one are completed")
+            holder.rollback()
+            await until(lambda: 1 in done, "so is that one")
+
+    assert sorted(done) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert _left(connection) == []
+
+
+async def test_small_jobs_cost_one_statement_for_each_group(
+    client: Client, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    fetch = WorkerConnection.fetch
+
+    async def note(self: WorkerConnection, call: Call):
+        sent.append(call.statement.name)
+        return await fetch(self, call)
+
+    monkeypatch.setattr(WorkerConnection, "fetch", note)
+    app = App(database)
+
+    @app.task
+    async def work(number: int) -> None: ...
+
+    await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(100)])
+    await worker_of(app, concurrency=10).run_once()
+
+    assert "complete_claims" not in sent
+    assert sent.count("claim_jobs") <= 13
