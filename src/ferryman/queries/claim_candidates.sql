@@ -109,6 +109,14 @@ claimed as (
     where job.ctid = any (array(select chosen.place from chosen))
     returning job.*
 ),
+haste as (
+    -- Nobody has to wait until this claim is on disk: if the server crashes before, these jobs are simply run again. But two
+    -- jobs of a named queue must not run at once even then, and what is completed stays completed.
+    select set_config('synchronous_commit', 'off', true)
+    where
+        cast(:done_tokens as text) = '{}'
+        and not exists (select from chosen where chosen.queue_place is not null)
+),
 outlook as (
     -- Looked at only when there was nothing to claim: when the next job is due, and whether our tasks still exist.
     select
@@ -158,7 +166,8 @@ select
     (select is_full from extent) as is_window_full,
     cast(extract(epoch from outlook.next_due_in) as float8),
     outlook.known_tasks,
-    (select count(*) from done) as done
+    (select count(*) from done) as done,
+    (select count(*) from haste) as haste
 from
     claimed
     full join outlook on true

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ferryman.worker.trouble import Trouble
@@ -92,6 +93,9 @@ class ClaimLoop:
         self._trouble.is_over()
         for claim in claimed.claims:
             self._running.start(claim)
+        if claimed.claims:
+            # Let them begin before anything else is asked of the database; small ones may even end, and go with that.
+            await asyncio.sleep(0)
         return claimed
 
     async def _claim_and_complete(self, wanted: int) -> Claimed:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ferryman.database.steps import Row
 
 _JOB, _TASK, _PAYLOAD, _QUEUE, _TOKEN = 0, 1, 2, 5, 6
-_OUTLOOK_COLUMNS = 4
+_OUTLOOK_COLUMNS = 5
 LARGE = 1_000_000
 EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -119,7 +119,7 @@ class Claimed:
 def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
     """The claims, or the outlook when there are none."""
     first = rows[0]
-    is_window_full, next_due_in, known_tasks, done = first[-_OUTLOOK_COLUMNS:]
+    is_window_full, next_due_in, known_tasks, done, _ = first[-_OUTLOOK_COLUMNS:]
     if first[_JOB] is None:
         return Claimed((), bool(is_window_full), next_due_in, known_tasks, done)
     needed = [column(rows, number) for number in (_JOB, _TASK, _PAYLOAD, _QUEUE)]
