@@ -24,7 +24,7 @@ check: $(VENV)/ready
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(VENV)/ready  ## Measure Ferryman beside its peers; installs them first, and takes an hour
+bench: $(VENV)/ready  ## Measure Ferryman beside its peers; installs them first, and takes half an hour
 	@$(BIN)/python -m benchmarks
 
 proof: $(VENV)/ready  ## Kill workers ten thousand times, and judge by a history outside PostgreSQL

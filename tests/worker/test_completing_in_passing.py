@@ -10,8 +10,10 @@ import pytest
 from tests.waiting import until
 from tests.worker.life import jobs, running, worker_of
 
-from ferryman import App, Client, RawJobSpec
+from ferryman import App, Client, JobSpec, RawJobSpec
+from ferryman.database.statements import Style
 from ferryman.hooks import HookRegistry, JobComplete
+from ferryman.queries import working
 from ferryman.worker.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
@@ -38,7 +40,7 @@ async def test_finished_jobs_are_deleted_by_the_next_claim(claimer: Claimer, con
 
     claimed = await claimer.claim(1, [first, second])
 
-    assert (claimed.done, len(claimed.claims)) == (2, 1)
+    assert (claimed.done, len(claimed.claims)) == (None, 1)
     assert _left(connection) == [3, 4]
 
 
@@ -46,7 +48,7 @@ async def test_finished_jobs_are_deleted_also_when_there_is_nothing_to_claim(
     claimer: Claimer, connection: psycopg.Connection
 ) -> None:
     claims = (await claimer.claim(4)).claims
-    assert (await claimer.claim(4, claims)).done == 4
+    assert (await claimer.claim(4, claims)).done is None
     assert _left(connection) == []
 
 
@@ -54,7 +56,7 @@ async def test_claims_of_different_moments_are_completed_together(
     claimer: Claimer, connection: psycopg.Connection
 ) -> None:
     claims = [*(await claimer.claim(1)).claims, *(await claimer.claim(2)).claims]
-    assert (await claimer.claim(1, claims)).done == 3
+    assert (await claimer.claim(1, claims)).done is None
     assert _left(connection) == [4]
 
 
@@ -65,7 +67,7 @@ async def test_a_job_that_was_taken_away_is_left_alone(
     first, second = (await claimer.claim(2)).claims
     connection.execute(f"update graphile_worker._private_jobs set {change} where id = %s", [second.job_id])
 
-    assert (await claimer.claim(1, [first, second])).done == 1
+    assert (await claimer.claim(1, [first, second])).done == [first.job_id]
     assert _left(connection) == [2, 3, 4]
 
 
@@ -77,7 +79,7 @@ async def test_a_claim_that_is_older_than_the_lock_completes_nothing(
     [second] = (await claimer.claim(1)).claims
     first.token, second.token = second.token, first.token
 
-    assert (await claimer.claim(1, [first, second])).done == 0
+    assert (await claimer.claim(1, [first, second])).done == []
     assert _left(connection) == [1, 2, 3, 4]
 
 
@@ -90,7 +92,7 @@ async def test_a_row_that_somebody_has_locked_is_not_waited_for(
         async with asyncio.timeout(30):
             claimed = await claimer.claim(1, [first, second])
 
-    assert (claimed.done, len(claimed.claims)) == (1, 1)
+    assert (claimed.done, len(claimed.claims)) == ([second.job_id], 1)
     assert _left(connection) == [1, 3, 4]
 
 
@@ -137,3 +139,29 @@ async def test_small_jobs_cost_one_statement_for_each_group(
 
     assert "complete_claims" not in sent
     assert sent.count("claim_jobs") <= 13
+
+
+@pytest.mark.parametrize(
+    ("durable", "queue", "completes", "expected"),
+    [
+        (False, None, False, "off"),
+        (True, None, False, "on"),
+        (False, "letters", False, "on"),
+        (False, None, True, "on"),
+    ],
+    ids=["alone", "by default", "with a queue", "with completions"],
+)
+async def test_only_a_claim_alone_need_not_be_on_disk(
+    client: Client, connection: psycopg.Connection, *, durable: bool, queue: str | None, completes: bool, expected: str
+) -> None:
+    await client.add_raw_job("work", {}, JobSpec(queue_name=queue))
+    done = [(4711, 1)] if completes else []
+    call = working.claim_jobs(
+        "me", [1], wanted=1, window=64, now=None, forbidden_flags=None, done=done, durable=durable
+    )
+    text = call.statement.text(client.schema, Style.NUMBERED)
+    with connection.transaction():
+        cursor = psycopg.RawCursor(connection)
+        [row] = cursor.execute(text, call.statement.ordered(call.parameters)).fetchall()
+        assert row[0] == 1, "it is claimed"
+        assert cursor.execute("show synchronous_commit").fetchone() == (expected,)

@@ -7,8 +7,10 @@
 -- When nothing could be claimed, one row comes back that says what to expect instead.
 --
 -- :done_tokens, :done_job_ids   jobs without a queue that this worker has finished, as in complete_claims.sql: they are
---                               deleted in passing, under the same fence, and counted in what comes back. Unlike there, a
---                               row that somebody else has locked is not waited for, and not counted.
+--                               deleted in passing, under the same fence. Unlike there, a row that somebody else has locked
+--                               is not waited for. If not all are deleted, those that are come back with each row.
+-- :done_count                   how many they are
+-- :durable                      whether the claim shall be on disk before its jobs start, whatever it takes
 --
 -- Locks: the rows of the jobs and queues that are claimed, and now and then a few more until this statement ends. What
 -- others have locked is skipped, never waited for. A queue that is busy, or idle but not wanted, is not locked.
@@ -110,11 +112,12 @@ claimed as (
     returning job.*
 ),
 haste as (
-    -- Nobody has to wait until this claim is on disk: if the server crashes before, these jobs are simply run again. But two
-    -- jobs of a named queue must not run at once even then, and what is completed stays completed.
+    -- Unless it shall be, the claim need not be on disk: if the server crashes before, these jobs are run again. But two jobs
+    -- of a named queue must not run at once even then, and what is completed stays completed.
     select set_config('synchronous_commit', 'off', true)
     where
-        cast(:done_tokens as text) = '{}'
+        not cast(:durable as boolean)
+        and cast(:done_count as int) = 0
         and not exists (select from chosen where chosen.queue_place is not null)
 ),
 outlook as (
@@ -166,7 +169,7 @@ select
     (select is_full from extent) as is_window_full,
     cast(extract(epoch from outlook.next_due_in) as float8),
     outlook.known_tasks,
-    (select count(*) from done) as done,
+    case when (select count(*) from done) < cast(:done_count as int) then array(select done.id from done) end as done,
     (select count(*) from haste) as haste
 from
     claimed

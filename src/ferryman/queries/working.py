@@ -39,13 +39,16 @@ def claim_jobs(
     now: datetime | None,
     forbidden_flags: Sequence[str] | None,
     by_task: bool = False,
-    done: Iterable[tuple[int, int]] = (),
+    done: Sequence[tuple[int, int]] = (),
+    durable: bool = True,
 ) -> Call:
     """Rows of claimed jobs come back, or one row that says what to expect instead; see `ferryman.worker.claims`.
 
     By task, jobs that are not ours to take do not stand in the way; otherwise the call is cheaper.
 
-    done: ids and tokens of claims without a queue whose jobs are finished; how many of them were deleted comes back
+    done: ids and tokens of claims without a queue whose jobs are finished, to be deleted in passing; if that did not
+        work for all of them, the ids of those that were deleted come back
+    durable: whether to wait until the claim is on disk
     """
     tokens, job_ids = _by_token(done)
     parameters = {
@@ -57,6 +60,8 @@ def claim_jobs(
         "forbidden_flags": None if not forbidden_flags else list(forbidden_flags),
         "done_tokens": tokens,
         "done_job_ids": job_ids,
+        "done_count": len(done),
+        "durable": durable,
     }
     return Call(_CLAIM_JOBS_BY_TASK if by_task else _CLAIM_JOBS, parameters, is_lazy=True)
 

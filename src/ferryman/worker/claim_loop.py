@@ -94,19 +94,21 @@ class ClaimLoop:
         for claim in claimed.claims:
             self._running.start(claim)
         if claimed.claims:
-            # Let them begin before anything else is asked of the database; small ones may even end, and go with that.
+            # Two rounds of the loop before anything else is asked of the database: let them begin, and let the settler
+            # see what has ended at once. It sends that, or leaves it for the next claim.
+            await asyncio.sleep(0)
             await asyncio.sleep(0)
         return claimed
 
     async def _claim_and_complete(self, wanted: int) -> Claimed:
         """Claim, and complete in passing what waits for that: one round trip and one commit for both."""
         borrowed = self._settler.borrow_completed(self._identity.id)
-        written = 0
         try:
             claimed = await self._claimer.claim(wanted, [settlement.claim for settlement in borrowed])
-            written = claimed.done
-        finally:
-            self._settler.give_back(borrowed, written=written)
+        except BaseException:
+            self._settler.give_back(borrowed)
+            raise
+        self._settler.has_completed(borrowed, claimed.done)
         return claimed
 
     def _has_more(self, claimed: Claimed) -> bool:

@@ -38,6 +38,7 @@ class Claimer:
         *,
         forbidden_flags: ForbiddenFlags,
         use_local_time: bool,
+        durable: bool = True,
         known: Callable[[], Iterable[Claim]] = tuple,
     ) -> None:
         self._connection = connection
@@ -45,6 +46,7 @@ class Claimer:
         self._identifiers = identifiers
         self._forbidden_flags = forbidden_flags
         self._use_local_time = use_local_time
+        self._durable = durable
         self._reaching = Reaching()
         self._lost = LostClaims(connection, known)
         self.tasks: Mapping[int, str] = {}
@@ -73,6 +75,7 @@ class Claimer:
             forbidden_flags=await self._flags_to_avoid(),
             by_task=reach.by_task,
             done=[(claim.job_id, claim.token) for claim in done],
+            durable=self._durable,
         )
         await self._lost.give_back()
         try:

@@ -112,8 +112,8 @@ class Claimed:
     """Seconds until it is worth asking again, when nothing could be claimed: mostly until the next job is due."""
     known_tasks: int | None
     """How many of our tasks the database knows, when nothing could be claimed."""
-    done: int
-    """How many finished jobs were deleted in passing."""
+    done: Sequence[int] | None
+    """Which finished jobs were deleted in passing; None if it was all of them."""
 
 
 def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:

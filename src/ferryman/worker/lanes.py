@@ -137,7 +137,7 @@ class LendingLane(Lane):
         self._tell = tell
         self._lent: Sequence[Settlement] = ()
         self._written: list[Settlement] = []
-        self._has_written = Alarm()
+        self._news = Alarm()
 
     @property
     def unsettled(self) -> int:
@@ -158,23 +158,28 @@ class LendingLane(Lane):
         self._lent, self._waiting = plain, others
         return plain
 
-    def give_back(self, borrowed: Sequence[Settlement], *, were_written: bool) -> None:
-        """Take them back, to tell about them or to write them."""
-        if not borrowed:
-            return
+    def has_written(self, borrowed: Sequence[Settlement]) -> None:
+        """Tell about these."""
         self._lent = ()
-        if were_written:
+        if borrowed:
             self._written += borrowed
-            self._has_written.ring()
-        else:
-            self._waiting[:0] = _doubted(borrowed)
+            self._news.ring()
+
+    def give_back(self, borrowed: Sequence[Settlement], *, is_uncertain: bool = False) -> None:
+        """Write these after all.
+
+        is_uncertain: whether they may have been written
+        """
+        self._lent = ()
+        if borrowed:
+            self._waiting[:0] = [replace(each, is_uncertain=is_uncertain, was_lent=True) for each in borrowed]
             self._alarm.ring()
 
     async def run_telling(self) -> None:
         """Tell what was written in passing, until cancelled. Apart from writing: that may have to wait for somebody."""
         while True:
             while not self._written:
-                await self._has_written.wait(3600)
+                await self._news.wait(3600)
             told = [*self._written]
             await self._tell(told)
             del self._written[: len(told)]
@@ -193,6 +198,7 @@ def _is_plain(settlement: Settlement, worker_id: str) -> bool:
         claim.queue_id is None
         and not claim.later_tokens
         and not settlement.is_uncertain
+        and not settlement.was_lent
         and claim.worker_id == worker_id
     )
 

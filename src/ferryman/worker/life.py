@@ -80,6 +80,7 @@ class Life:
             sorted(app.tasks),
             forbidden_flags=options.forbidden_flags,
             use_local_time=options.use_local_time,
+            durable=options.durable_claims,
             known=self._known_claims,
         )
         self._settler = Settler(

@@ -48,6 +48,8 @@ class WorkerOptions:
     use_notification_delivery: False never listens for announcements, and finds jobs by polling alone
     use_local_time: take this machine's clock instead of the database's
     forbidden_flags: jobs with any of these are left to others; a list, or a function that is asked before each claim
+    durable_claims: False starts jobs before their claim is on the server's disk. They start sooner, and run twice if
+        the server crashes at that moment; jobs of named queues never do
     max_connections: how many database connections the worker may use, the listening one aside
     complete_job_batch_delay, fail_job_batch_delay: how long to gather settlements before they are written. Without,
         whatever gathers while one write is under way goes with the next
@@ -69,6 +71,7 @@ class WorkerOptions:
     use_notification_delivery: bool = True
     use_local_time: bool = False
     forbidden_flags: ForbiddenFlags = ()
+    durable_claims: bool = True
     max_connections: int = 10
     complete_job_batch_delay: timedelta | None = None
     fail_job_batch_delay: timedelta | None = None

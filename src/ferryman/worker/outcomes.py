@@ -75,6 +75,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     outcome: Outcome
     is_uncertain: bool = False
     """Whether it was sent once, and the reply was lost: it may be written already."""
+    was_lent: bool = False
+    """Whether it could not be written in passing, and must not be tried so again."""
 
 
 def storable_error(text: str) -> str:

@@ -33,7 +33,7 @@ from ferryman.worker.outcomes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from ferryman.database.steps import Call, Row
     from ferryman.errors import FerrymanError
@@ -101,10 +101,18 @@ class Settler:
         """Completions to write in passing: of claims in this name, without a queue. They must be given back."""
         return self._completions.borrow(worker_id) if isinstance(self._completions, LendingLane) else ()
 
-    def give_back(self, borrowed: Sequence[Settlement], *, written: int) -> None:
-        """Say how many of these were written. Unless it is all of them, nobody knows which."""
+    def give_back(self, borrowed: Sequence[Settlement]) -> None:
+        """Say that nobody knows what became of these."""
         if isinstance(self._completions, LendingLane):
-            self._completions.give_back(borrowed, were_written=written == len(borrowed))
+            self._completions.give_back(borrowed, is_uncertain=True)
+
+    def has_completed(self, borrowed: Sequence[Settlement], done: Collection[int] | None) -> None:
+        """Say which of these were written, by the ids of their jobs; None if it was all of them."""
+        if isinstance(self._completions, LendingLane):
+            written = [each for each in borrowed if done is None or each.claim.job_id in done]
+            others = [each for each in borrowed if done is not None and each.claim.job_id not in done]
+            self._completions.has_written(written)
+            self._completions.give_back(others)
 
     async def run(self) -> None:
         """Write what comes, until cancelled."""
