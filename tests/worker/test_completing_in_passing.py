@@ -38,7 +38,7 @@ def _left(connection: psycopg.Connection) -> list[int]:
 async def test_finished_jobs_are_deleted_by_the_next_claim(claimer: Claimer, connection: psycopg.Connection) -> None:
     first, second = (await claimer.claim(2)).claims
 
-    claimed = await claimer.claim(1, [first, second])
+    claimed = await claimer.claim(1, lambda _: [first, second])
 
     assert (claimed.done, len(claimed.claims)) == (None, 1)
     assert _left(connection) == [3, 4]
@@ -48,7 +48,7 @@ async def test_finished_jobs_are_deleted_also_when_there_is_nothing_to_claim(
     claimer: Claimer, connection: psycopg.Connection
 ) -> None:
     claims = (await claimer.claim(4)).claims
-    assert (await claimer.claim(4, claims)).done is None
+    assert (await claimer.claim(4, lambda _: claims)).done is None
     assert _left(connection) == []
 
 
@@ -56,7 +56,7 @@ async def test_claims_of_different_moments_are_completed_together(
     claimer: Claimer, connection: psycopg.Connection
 ) -> None:
     claims = [*(await claimer.claim(1)).claims, *(await claimer.claim(2)).claims]
-    assert (await claimer.claim(1, claims)).done is None
+    assert (await claimer.claim(1, lambda _: claims)).done is None
     assert _left(connection) == [4]
 
 
@@ -67,7 +67,7 @@ async def test_a_job_that_was_taken_away_is_left_alone(
     first, second = (await claimer.claim(2)).claims
     connection.execute(f"update graphile_worker._private_jobs set {change} where id = %s", [second.job_id])
 
-    assert (await claimer.claim(1, [first, second])).done == [first.job_id]
+    assert (await claimer.claim(1, lambda _: [first, second])).done == [first.job_id]
     assert _left(connection) == [2, 3, 4]
 
 
@@ -79,7 +79,7 @@ async def test_a_claim_that_is_older_than_the_lock_completes_nothing(
     [second] = (await claimer.claim(1)).claims
     first.token, second.token = second.token, first.token
 
-    assert (await claimer.claim(1, [first, second])).done == []
+    assert (await claimer.claim(1, lambda _: [first, second])).done == []
     assert _left(connection) == [1, 2, 3, 4]
 
 
@@ -90,7 +90,7 @@ async def test_a_row_that_somebody_has_locked_is_not_waited_for(
     with psycopg.connect(database) as holder:
         holder.execute("select from graphile_worker._private_jobs where id = %s for update", [first.job_id])
         async with asyncio.timeout(30):
-            claimed = await claimer.claim(1, [first, second])
+            claimed = await claimer.claim(1, lambda _: [first, second])
 
     assert (claimed.done, len(claimed.claims)) == ([second.job_id], 1)
     assert _left(connection) == [1, 3, 4]

@@ -9,6 +9,8 @@ from psycopg.adapt import Transformer
 from psycopg.pq import Format
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from psycopg import AsyncConnection
     from psycopg.pq.abc import PGresult
 
@@ -41,13 +43,25 @@ class LazyRows(Sequence[Sequence[Any]]):
 
     def column(self, number: int) -> list[Any]:
         """All values of one column."""
-        result = self._result
-        load = self._transformer.get_loader(result.ftype(number), Format(result.fformat(number))).load
-        get = result.get_value
-        values = [get(place, number) for place in range(result.ntuples)]
+        load, get = self._loader(number), self._result.get_value
+        values = [get(place, number) for place in range(self._result.ntuples)]
         return [None if value is None else load(value) for value in values]
+
+    def value(self, place: int, number: int) -> Any:
+        """One value of one row."""
+        value = self._result.get_value(place, number)
+        return None if value is None else self._loader(number)(value)
+
+    def _loader(self, number: int) -> Callable[[bytes], Any]:
+        form = Format(self._result.fformat(number))
+        return self._transformer.get_loader(self._result.ftype(number), form).load
 
 
 def column(rows: Sequence[Row], number: int) -> list[Any]:
     """All values of one column of any rows."""
     return rows.column(number) if isinstance(rows, LazyRows) else [row[number] for row in rows]
+
+
+def value(rows: Sequence[Row], place: int, number: int) -> Any:
+    """One value of any rows; the others of its row need not be decodable."""
+    return rows.value(place, number) if isinstance(rows, LazyRows) else rows[place][number]

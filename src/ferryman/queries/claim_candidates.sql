@@ -1,6 +1,6 @@
 -- Part of the claims: take the candidates, in the order of priority, run_at and id, until there are enough.
 --
--- suitable   candidates without a queue
+-- suitable   candidates; only those without a queue count
 -- head       candidates with one, each the first of its queue
 -- extent     whether more candidates may lie beyond what was looked at
 --
@@ -70,7 +70,7 @@ further as (
     limit cast(:wanted as int) - (select count(*) from first)
 ),
 queued as (
-    select locked.place, locked.id, locked.priority, locked.run_at, free_queue.place as queue_place
+    select locked.place, locked.id, locked.priority, locked.run_at, free_queue.place as queue_place, free_queue.id as queue_id
     from
         (select head.place from head order by head.priority, head.run_at, head.id) as candidate
         cross join lateral (
@@ -80,7 +80,7 @@ queued as (
             for update skip locked
         ) as locked
         cross join lateral (
-            select queue.ctid as place
+            select queue.ctid as place, queue.id
             from :schema._private_job_queues as queue
             where queue.id = locked.job_queue_id and queue.locked_at is null
             for update skip locked
@@ -91,9 +91,9 @@ chosen as (
     select *
     from
         (
-            select first.*, cast(null as tid) as queue_place from first
+            select first.*, cast(null as tid) as queue_place, cast(null as int) as queue_id from first
             union all
-            select further.*, cast(null as tid) as queue_place from further
+            select further.*, cast(null as tid), cast(null as int) from further
             union all
             select * from queued
         ) as locked
@@ -104,11 +104,20 @@ busy_queue as (
     update :schema._private_job_queues as queue
     set locked_by = cast(:worker_id as text), locked_at = (select at from moment)
     where queue.ctid = any (array(select chosen.queue_place from chosen where chosen.queue_place is not null))
+    returning queue.id
 ),
 claimed as (
     update :schema._private_jobs as job
     set attempts = job.attempts + 1, locked_by = cast(:worker_id as text), locked_at = (select at from moment)
-    where job.ctid = any (array(select chosen.place from chosen))
+    where
+        job.ctid = any (
+            array(
+                select chosen.place
+                from chosen
+                -- A queue that was taken and freed again since this statement began is not where it was, and not ours.
+                where chosen.queue_id is null or chosen.queue_id in (select busy_queue.id from busy_queue)
+            )
+        )
     returning job.*
 ),
 haste as (
@@ -170,7 +179,7 @@ select
     cast(extract(epoch from outlook.next_due_in) as float8),
     outlook.known_tasks,
     case when (select count(*) from done) < cast(:done_count as int) then array(select done.id from done) end as done,
-    (select count(*) from haste) as haste
+    (select count(*) from haste) as haste -- nobody reads it, but otherwise nobody would do it
 from
     claimed
     full join outlook on true

@@ -1,7 +1,8 @@
 -- Give back what this worker has claimed without hearing of it, with the attempt, and free the named queues.
 --
 -- :worker_id   the worker
--- :token       the newest claim that it had heard of when it lost the connection
+-- :after       the newest claim that it had heard of when it lost the connection
+-- :until       what was claimed later than this is none of our business
 -- :known_jobs, :known_tokens, :known_queues   array literals of the same length: the claims that it knows, once for each
 --              token that they may have by now; a queue of 0 means none
 --
@@ -9,7 +10,9 @@
 -- Reads the whole table, for want of an index on locked_by: only to be asked after a connection was lost.
 -- Locks: the rows of these jobs and queues.
 with heard as (
-    select timestamptz 'epoch' + cast(:token as bigint) * interval '1 microsecond' as at
+    select
+        timestamptz 'epoch' + cast(:after as bigint) * interval '1 microsecond' as at,
+        timestamptz 'epoch' + cast(:until as bigint) * interval '1 microsecond' as last
 ),
 known as (
     select given.job_id, given.queue_id, timestamptz 'epoch' + given.token * interval '1 microsecond' as locked_at
@@ -32,6 +35,7 @@ returned as (
     where
         job.locked_by = cast(:worker_id as text)
         and job.locked_at > (select at from heard)
+        and job.locked_at <= (select last from heard)
         and not exists (select from known where known.job_id = job.id and known.locked_at = job.locked_at)
     returning job.id
 ),
@@ -41,6 +45,7 @@ freed as (
     where
         queue.locked_by = cast(:worker_id as text)
         and queue.locked_at > (select at from heard)
+        and queue.locked_at <= (select last from heard)
         and not exists (select from known where known.queue_id = queue.id and known.locked_at = queue.locked_at)
 )
 select id from returned;

@@ -89,15 +89,16 @@ def release_claims(worker_id: str, releases: str) -> Call:
     return Call(_RELEASE_CLAIMS, {"worker_id": worker_id, "releases": releases})
 
 
-def return_lost_claims(worker_id: str, token: int, known: Iterable[tuple[int, int, int]]) -> Call:
-    """The ids of the jobs that were given back come back: those that the worker claimed after the given token.
+def return_lost_claims(worker_id: str, *, after: int, until: int, known: Iterable[tuple[int, int, int]]) -> Call:
+    """The ids of the jobs that were given back come back: those that the worker claimed between the given tokens.
 
     The claims in `known` are left alone; they are those of `complete_claims`, one for each token that a claim may have.
     """
     claims = [*known]
     parameters = {
         "worker_id": worker_id,
-        "token": token,
+        "after": after,
+        "until": until,
         "known_jobs": _array(job_id for job_id, _, _ in claims),
         "known_tokens": _array(each for _, each, _ in claims),
         "known_queues": _array(queue_id for _, _, queue_id in claims),

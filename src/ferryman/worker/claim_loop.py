@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from ferryman.worker.alarm import Alarm
     from ferryman.worker.claimer import Claimer
-    from ferryman.worker.claims import Claimed
-    from ferryman.worker.identity import Identity
+    from ferryman.worker.claims import Claim, Claimed
+    from ferryman.worker.outcomes import Settlement
     from ferryman.worker.running import Running
     from ferryman.worker.settler import Settler
     from ferryman.worker.stopping import Stopping
@@ -34,13 +34,11 @@ class ClaimLoop:
         stop: Stopping,
         alarm: Alarm,
         *,
-        identity: Identity,
         concurrency: int,
         poll_seconds: float,
         is_held_back: Callable[[], bool],
     ) -> None:
         self._claimer = claimer
-        self._identity = identity
         self._running = running
         self._settler = settler
         self._stop = stop
@@ -102,9 +100,14 @@ class ClaimLoop:
 
     async def _claim_and_complete(self, wanted: int) -> Claimed:
         """Claim, and complete in passing what waits for that: one round trip and one commit for both."""
-        borrowed = self._settler.borrow_completed(self._identity.id)
+        borrowed: list[Settlement] = []
+
+        def borrow(worker_id: str) -> list[Claim]:
+            borrowed.extend(self._settler.borrow_completed(worker_id))
+            return [settlement.claim for settlement in borrowed]
+
         try:
-            claimed = await self._claimer.claim(wanted, [settlement.claim for settlement in borrowed])
+            claimed = await self._claimer.claim(wanted, borrow)
         except BaseException:
             self._settler.give_back(borrowed)
             raise

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ferryman.errors import DatabaseUnavailableError
 from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.claims import Claimed, claimed_from_rows, task_ids
@@ -24,10 +23,14 @@ if TYPE_CHECKING:
     from ferryman.worker.options import ForbiddenFlags
 
 
+def _nothing(_: str) -> Sequence[Claim]:
+    return ()
+
+
 class Claimer:
     """Claims jobs for one worker, and knows the numbers of its tasks.
 
-    known: see `LostClaims`
+    known, renewing: see `LostClaims`
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class Claimer:
         use_local_time: bool,
         durable: bool = True,
         known: Callable[[], Iterable[Claim]] = tuple,
+        renewing: asyncio.Lock | None = None,
     ) -> None:
         self._connection = connection
         self._identity = identity
@@ -48,7 +52,7 @@ class Claimer:
         self._use_local_time = use_local_time
         self._durable = durable
         self._reaching = Reaching()
-        self._lost = LostClaims(connection, known)
+        self._lost = LostClaims(connection, known, renewing or asyncio.Lock())
         self.tasks: Mapping[int, str] = {}
 
     async def register(self) -> None:
@@ -59,12 +63,15 @@ class Claimer:
         # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
         self.tasks = tasks
 
-    async def claim(self, wanted: int, done: Sequence[Claim] = ()) -> Claimed:
+    async def claim(self, wanted: int, borrow: Callable[[str], Sequence[Claim]] = _nothing) -> Claimed:
         """Claim up to so many jobs.
 
-        done: claims of the worker's present name without a queue, whose jobs are finished: they are deleted in passing
+        borrow: asked last of all for claims in this name without a queue, whose jobs are finished: they are deleted in
+            passing
         """
         worker_id = self._identity.id
+        forbidden_flags = await self._flags_to_avoid()
+        await self._lost.give_back()
         reach = self._reaching.reach()
         call = working.claim_jobs(
             worker_id,
@@ -72,15 +79,14 @@ class Claimer:
             wanted=wanted,
             window=reach.window(wanted),
             now=datetime.now(UTC) if self._use_local_time else None,
-            forbidden_flags=await self._flags_to_avoid(),
+            forbidden_flags=forbidden_flags,
             by_task=reach.by_task,
-            done=[(claim.job_id, claim.token) for claim in done],
+            done=[(claim.job_id, claim.token) for claim in borrow(worker_id)],
             durable=self._durable,
         )
-        await self._lost.give_back()
         try:
             claimed = claimed_from_rows(await self._connection.fetch(call), worker_id)
-        except (DatabaseUnavailableError, asyncio.CancelledError):
+        except BaseException:  # whatever it is, the claim may be committed
             self._lost.suspect(worker_id)
             raise
         if claimed.claims and worker_id != self._identity.id:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import psycopg
 
-from ferryman.database.lazy_rows import column
+from ferryman.database.lazy_rows import column, value
 from ferryman.jobs import Job, JobState
 
 if TYPE_CHECKING:
@@ -16,16 +18,18 @@ if TYPE_CHECKING:
 
     from ferryman.database.steps import Row
 
-_JOB, _TASK, _PAYLOAD, _QUEUE, _TOKEN = 0, 1, 2, 5, 6
-_OUTLOOK_COLUMNS = 5
+_JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _TOKEN, _LAST_ERROR = 0, 1, 2, 3, 4, 5, 6, 10
+_JOB_COLUMNS = 16
+_IS_WINDOW_FULL, _NEXT_DUE_IN, _KNOWN_TASKS, _DONE = range(_JOB_COLUMNS, _JOB_COLUMNS + 4)
 LARGE = 1_000_000
+"""Payloads of so many characters in all are not kept for longer than each job runs."""
 EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class Claim(msgspec.Struct, gc=False, eq=False):
     """A job that this worker owns until somebody takes it away. Rows come from `claim_jobs.sql`.
 
-    Only `later_tokens` ever changes.
+    Only `later_tokens` changes while it is held.
     """
 
     job_id: int
@@ -50,17 +54,17 @@ class Claim(msgspec.Struct, gc=False, eq=False):
     @property
     def attempts(self) -> int:
         """Its attempts, this one included."""
-        return int(self.rows[self.place][3])
+        return int(value(self.rows, self.place, _ATTEMPTS))
 
     @property
     def max_attempts(self) -> int:
         """How many attempts it may have."""
-        return int(self.rows[self.place][4])
+        return int(value(self.rows, self.place, _MAX_ATTEMPTS))
 
     @property
     def last_error(self) -> str | None:
         """What the attempt before ended with."""
-        error: str | None = self.rows[self.place][10]
+        error: str | None = value(self.rows, self.place, _LAST_ERROR)
         return error
 
     @property
@@ -79,7 +83,7 @@ class Claim(msgspec.Struct, gc=False, eq=False):
         (
             job_id, _, payload, attempts, max_attempts, _, _,
             queue_name, priority, run_at, last_error, created_at, updated_at, key, revision, flags,
-        ) = self.rows[self.place][:-_OUTLOOK_COLUMNS]  # fmt: skip
+        ) = self.rows[self.place][:_JOB_COLUMNS]  # fmt: skip
         return Job(
             id=job_id,
             task_identifier=identifier,
@@ -118,20 +122,26 @@ class Claimed:
 
 def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
     """The claims, or the outlook when there are none."""
-    first = rows[0]
-    is_window_full, next_due_in, known_tasks, done, _ = first[-_OUTLOOK_COLUMNS:]
-    if first[_JOB] is None:
+    is_window_full, next_due_in, known_tasks, done, token = (
+        value(rows, 0, number) for number in (_IS_WINDOW_FULL, _NEXT_DUE_IN, _KNOWN_TASKS, _DONE, _TOKEN)
+    )
+    if value(rows, 0, _JOB) is None:
         return Claimed((), bool(is_window_full), next_due_in, known_tasks, done)
     needed = [column(rows, number) for number in (_JOB, _TASK, _PAYLOAD, _QUEUE)]
-    if sum(map(len, needed[_PAYLOAD])) > LARGE:
-        # Else the payloads of all would be kept, twice, for as long as the longest of these jobs runs.
-        rows = [*rows]
-    token = first[_TOKEN]
     claims = [
         Claim(job_id, task_id, payload_json, queue_id, token, worker_id, rows, place)
         for place, (job_id, task_id, payload_json, queue_id) in enumerate(zip(*needed, strict=True))
     ]
+    if sum(map(len, needed[_PAYLOAD])) > LARGE:
+        for claim in claims:
+            _keep_own_row(claim)
     return Claimed(claims, bool(is_window_full), next_due_in, known_tasks, done)
+
+
+def _keep_own_row(claim: Claim) -> None:
+    """Let go of the rows of the others."""
+    with suppress(psycopg.DataError):  # a row that cannot be decoded is for later, if anybody asks for it
+        claim.rows, claim.place = (claim.rows[claim.place],), 0
 
 
 def task_ids(rows: Sequence[Row]) -> Mapping[int, str]:

@@ -73,8 +73,8 @@ class Lane:
 
     async def run(self) -> None:
         """Write what comes, until cancelled."""
-        # What a run that was cancelled had begun to write.
-        self._waiting, self._writing = [*self._writing, *self._waiting], ()
+        # What a run that was cancelled had begun to write, and perhaps has written.
+        self._waiting, self._writing = [*_doubted(self._writing), *self._waiting], ()
         while True:
             while not self._waiting:
                 self._hurry.clear()
@@ -209,8 +209,6 @@ def _doubted(settlements: Sequence[Settlement]) -> list[Settlement]:
 
 def _claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
     """How many, from the first on, can be written together. All of them, unless the worker was swept in between."""
-    if len({settlement.claim.worker_id for settlement in settlements}) == 1:
-        return len(settlements)
     name = settlements[0].claim.worker_id
     others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
     return next(others, len(settlements))

@@ -74,6 +74,7 @@ class Life:
         self._connection = WorkerConnection(client.pool, client.schema)
         self._progress = Progress(self._connection)
         self._recovering = self._make_recovering()
+        renewing = asyncio.Lock()
         self._claimer = Claimer(
             self._connection,
             identity,
@@ -82,6 +83,7 @@ class Life:
             use_local_time=options.use_local_time,
             durable=options.durable_claims,
             known=self._known_claims,
+            renewing=renewing,
         )
         self._settler = Settler(
             self._connection,
@@ -91,7 +93,7 @@ class Life:
             lends=options.local_queue is None,
         )
         self._running = self._make_running()
-        self._long_jobs = LongJobs(self._connection, self._running, self._progress)
+        self._long_jobs = LongJobs(self._connection, self._running, self._progress, renewing=renewing)
         self._local_queue: LocalQueue | None = None
 
     async def run(self, *, once: bool) -> None:
@@ -234,7 +236,7 @@ class Life:
 
     def _known_claims(self) -> list[Claim]:
         waiting = () if self._local_queue is None else self._local_queue.claims
-        return [*waiting, *self._running.claims, *self._settler.unsettled_claims]
+        return [*waiting, *self._running.claims, *self._settler.held_claims]
 
     def _free_slots(self) -> int:
         return 0 if self._is_fenced() else self._options.concurrency - len(self._running)
@@ -296,7 +298,6 @@ class Life:
             self._settler,
             self._stop,
             self._alarm,
-            identity=self._identity,
             concurrency=self._options.concurrency,
             poll_seconds=self._options.poll_interval.total_seconds(),
             is_held_back=self._is_held_back,

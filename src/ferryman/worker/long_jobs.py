@@ -35,7 +35,10 @@ SECONDS_BETWEEN_LOOKS = 300.0
 
 
 class LongJobs:
-    """Looks for old locks among the jobs that run. A worker whose jobs are short pays for a timer."""
+    """Looks for old locks among the jobs that run. A worker whose jobs are short pays for a timer.
+
+    renewing: held while tokens change; see `ferryman.worker.lost_claims`
+    """
 
     def __init__(
         self,
@@ -43,11 +46,13 @@ class LongJobs:
         running: Running,
         progress: Progress,
         *,
+        renewing: asyncio.Lock | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
         self._running = running
         self._progress = progress
+        self._renewing = renewing or asyncio.Lock()
         self._clock = clock
         self._seen: dict[Claim, float] = {}
         """When a claim was first seen, or renewed."""
@@ -79,7 +84,7 @@ class LongJobs:
 
     async def _renew(self, worker_id: str, claims: Sequence[Claim]) -> None:
         [[token]] = await self._connection.fetch(working.read_clock())
-        async with self._progress.writing:
+        async with self._renewing, self._progress.writing:
             # What has ended in the meantime is about to be settled, and its tokens are known to whoever does that.
             current = {claim.job_id: claim for claim in claims if claim in self._running}
             if not current:

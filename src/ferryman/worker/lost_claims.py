@@ -11,11 +11,13 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from ferryman.queries import working
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable
 
     from ferryman.worker.claims import Claim, Claimed
@@ -37,12 +39,16 @@ class _Look(NamedTuple):
 class LostClaims:
     """Knows the newest claim that was heard of. For one who never claims twice at the same time.
 
-    known: the claims whose jobs run or wait to be run, or whose outcomes wait to be written
+    known: the claims whose jobs run or wait to be run, whose outcomes wait to be written, or that are left locked
+    renewing: held by whoever gives claims other tokens, so that what is known stays true
     """
 
-    def __init__(self, connection: WorkerConnection, known: Callable[[], Iterable[Claim]]) -> None:
+    def __init__(
+        self, connection: WorkerConnection, known: Callable[[], Iterable[Claim]], renewing: asyncio.Lock
+    ) -> None:
         self._connection = connection
         self._known = known
+        self._renewing = renewing
         self._newest_token = 0
         self._looks: list[_Look] = []
 
@@ -74,8 +80,16 @@ class LostClaims:
         now = time.monotonic()
         due = [look for look in self._looks if at_once or look.at <= now]
         for worker_id, heard_of in {(look.worker_id, look.heard_of) for look in due}:
-            known = [key for claim in self._known() for key in claim.keys]
-            returned = await self._connection.fetch(working.return_lost_claims(worker_id, heard_of, known))
-            if returned:
-                logger.warning("%d jobs were claimed over a connection that broke; they were given back", len(returned))
+            await self._look(worker_id, heard_of)
         self._looks = [look for look in self._looks if look not in due]
+
+    async def _look(self, worker_id: str, heard_of: int) -> None:
+        async with self._renewing:
+            # Not beyond now: this request, too, may be carried out late, when there are newer claims.
+            [[now]] = await self._connection.fetch(working.read_clock())
+            until = max(now, int(datetime.now(UTC).timestamp() * 1_000_000))  # claims may go by this machine's clock
+            known = [key for claim in self._known() for key in claim.keys]
+            call = working.return_lost_claims(worker_id, after=heard_of, until=until, known=known)
+            returned = await self._connection.fetch(call)
+        if returned:
+            logger.warning("%d jobs were claimed over a connection that broke; they were given back", len(returned))

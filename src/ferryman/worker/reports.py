@@ -26,7 +26,7 @@ from ferryman.worker.outcomes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
 
     from ferryman.hooks import HookRegistry
     from ferryman.hooks.kinds import Observer
@@ -48,9 +48,16 @@ class Reports:
         wants_completed = self._hooks.wants(JobComplete)
         for settlement in written:
             if wants_completed or not isinstance(settlement.outcome, Completed):
-                await self._tell_written(settlement.claim, settlement.outcome)
+                await self._try(self._tell_written(settlement.claim, settlement.outcome), settlement.claim)
         for settlement in refused:
-            await self._tell_refused(settlement.claim, settlement.outcome)
+            await self._try(self._tell_refused(settlement.claim, settlement.outcome), settlement.claim)
+
+    async def _try(self, telling: Awaitable[None], claim: Claim) -> None:
+        """Whatever is wrong with a job's row, settling goes on."""
+        try:
+            await telling
+        except Exception:
+            logger.exception("the outcome of job %d was recorded, but could not be told", claim.job_id)
 
     async def _tell_written(self, claim: Claim, outcome: Outcome) -> None:
         identifier = self._tasks.get(claim.task_id, "")

@@ -63,7 +63,8 @@ class Running:
         self._on_end = on_end
         self._tasks: dict[Claim, asyncio.Task[None]] = {}
         self._unmarked: set[Claim] = set()
-        self._context = contextvars.copy_context()
+        self._context: contextvars.Context | None = None
+        """That of the worker, before any handler has touched it."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -87,6 +88,8 @@ class Running:
         if self._stop.begun.is_set() or self._is_fenced():
             self._settler.settle(claim, Unstarted())
             return
+        if self._context is None:
+            self._context = contextvars.copy_context()
         # In a context of its own: what a handler leaves there is no business of the next.
         self._tasks[claim] = asyncio.create_task(self._run(claim), name="a worker's slot", context=self._context.copy())
 
@@ -102,6 +105,8 @@ class Running:
         if task is not None:
             self._attempts.lose(claim)
             task.cancel()
+            # One that is cancelled before its first step never takes it.
+            task.add_done_callback(lambda _: self._forget(claim))
 
     async def end(self, grace_seconds: float) -> None:
         """Let jobs end within this time, then cancel them, then let go of those that do not listen."""
@@ -139,9 +144,9 @@ class Running:
 
     async def _attempt(self, claim: Claim, me: asyncio.Task[None]) -> bool:
         """Make an attempt and settle its outcome; whether it has simply completed."""
-        task = self._find_task(claim)
         outcome: Outcome | None = Unstarted()
         try:
+            task = self._find_task(claim)
             if (
                 self._marks is not None
                 and self._marks.are_needed(task, claim)
@@ -159,11 +164,15 @@ class Running:
         if claim not in self._tasks:
             pass  # given up, and settled already
         elif isinstance(outcome, Interrupted):
-            await self._settle_interrupted(task, claim, outcome)
+            await self._settle_interrupted(self._find_task(claim), claim, outcome)
         elif outcome is not None:
             self._settler.settle(claim, outcome)
         self._tasks.pop(claim, None)
         return isinstance(outcome, Completed) and not me.cancelling()
+
+    def _forget(self, claim: Claim) -> None:
+        if self._tasks.pop(claim, None) is not None:
+            self._on_end()
 
     def _is_untouched(self) -> bool:
         """Whether the context of the running asyncio task is still as it was at its start."""
@@ -174,7 +183,9 @@ class Running:
 
     async def _settle_interrupted(self, task: Task[..., Any], claim: Claim, outcome: Interrupted) -> None:
         decided = await self._interruptions.decide(task, claim) if self._stop.begun.is_set() else outcome
-        if decided is not None:
+        if decided is None:
+            self._settler.leave_locked(claim)
+        else:
             self._settler.settle(claim, decided)
 
     async def _is_marked(self, marks: StartMarks, claim: Claim) -> bool:

@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferryman.worker")
 
-BATCH = 1_000
-_DATA_ERRORS = ("22", "23", "44", "54", "P0")
-"""Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, a trigger's own refusal."""
 _UNSTORABLE = Failed("the outcome of this attempt could not be stored by PostgreSQL; see the log of the worker")
 
 _encoder = msgspec.json.Encoder()
@@ -69,6 +66,7 @@ class Settler:
         self._connection = connection
         self._report = report
         self._is_closed = False
+        self._left_locked: list[Claim] = []
         self._completions = (
             LendingLane("completing jobs", self._write_completed, self._replace, tell=self._tell_written)
             if lends and complete_delay <= 0
@@ -109,9 +107,8 @@ class Settler:
     def has_completed(self, borrowed: Sequence[Settlement], done: Collection[int] | None) -> None:
         """Say which of these were written, by the ids of their jobs; None if it was all of them."""
         if isinstance(self._completions, LendingLane):
-            written = [each for each in borrowed if done is None or each.claim.job_id in done]
-            others = [each for each in borrowed if done is not None and each.claim.job_id not in done]
-            self._completions.has_written(written)
+            others = [] if done is None else _unwritten(borrowed, set(done))
+            self._completions.has_written([each for each in borrowed if each not in others] if others else borrowed)
             self._completions.give_back(others)
 
     async def run(self) -> None:
@@ -214,16 +211,21 @@ class Settler:
         call = working.find_jobs([settlement.claim.job_id for settlement in settlements])
         return {int(job_id): locked_by for job_id, locked_by in await self._connection.fetch(call)}
 
+    def leave_locked(self, claim: Claim) -> None:
+        """Write nothing about a job, because somebody wants that, or nothing can be written."""
+        self._left_locked.append(claim)
+
     @property
-    def unsettled_claims(self) -> list[Claim]:
-        """The claims of outcomes that are not written yet."""
-        return [settlement.claim for lane in self._lanes for settlement in lane.settlements]
+    def held_claims(self) -> list[Claim]:
+        """The claims of outcomes that are not written yet, or never will be."""
+        return [*self._left_locked, *(settlement.claim for lane in self._lanes for settlement in lane.settlements)]
 
     def _replace(self, settlement: Settlement, error: FerrymanError) -> None:
         """Settle a job in another way when PostgreSQL refuses to store how it ended."""
         job_id = settlement.claim.job_id
         if settlement.outcome is _UNSTORABLE:
             logger.error("job %d stays locked, because PostgreSQL refuses any outcome of it: %s", job_id, error)
+            self.leave_locked(settlement.claim)
             return
         logger.error("the outcome of job %d could not be stored: %s", job_id, error)
         self.settle(settlement.claim, _UNSTORABLE)
@@ -245,7 +247,7 @@ def _as_failed(settlement: Settlement, outcome: Failed, row: Row | None) -> Sett
     return replace(settlement, outcome=replace(outcome, is_final=True)) if is_last else settlement
 
 
-def _unwritten(settlements: Sequence[Settlement], written: Mapping[int, Row]) -> list[Settlement]:
+def _unwritten(settlements: Sequence[Settlement], written: Collection[int]) -> list[Settlement]:
     """Those that were not ours any more. Of a job that was lost and claimed again, only the last claim counts."""
     newest: dict[int, int] = {}
     for settlement in settlements:

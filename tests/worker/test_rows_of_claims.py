@@ -1,0 +1,80 @@
+"""Rows of claims are decoded when asked, so that one that cannot be decoded harms only its own job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.waiting import until
+from tests.worker.life import running, worker_of
+
+from ferryman import App, RawJobSpec
+from ferryman.hooks import HookRegistry, JobComplete
+from ferryman.worker import LocalQueueConfig, claims
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from ferryman import Client
+
+
+@pytest.mark.parametrize("local_queue", [None, LocalQueueConfig()], ids=["direct", "local queue"])
+@pytest.mark.parametrize("large", [claims.LARGE, 0], ids=["small", "large"])
+async def test_a_row_that_python_cannot_hold_does_not_keep_others_from_running(
+    client: Client,
+    connection: psycopg.Connection,
+    database: str,
+    *,
+    local_queue: LocalQueueConfig | None,
+    large: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PostgreSQL knows times that Python does not. Such a job runs, and is settled, but cannot be told."""
+    monkeypatch.setattr(claims, "LARGE", large)
+    app, hooks, told, ran = App(database), HookRegistry(), [], []
+    hooks.on(JobComplete, lambda event: told.append(event.job.id))
+
+    @app.task
+    async def work(number: int) -> None:
+        ran.append(number)
+        if number == 1:
+            raise ValueError(number)
+
+    await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(4)])
+    connection.execute("update graphile_worker._private_jobs set run_at = '-infinity' where id in (1, 2)")
+
+    async with running(worker_of(app, hooks=hooks, local_queue=local_queue)):
+        await until(
+            lambda: told == [3, 4] and len(jobs_left(connection)) == 1, "all are settled but the one that failed"
+        )
+
+    assert sorted(ran) == [0, 1, 2, 3]
+    [(number, error, locked_at)] = jobs_left(connection)
+    assert (number, locked_at) == (2, None)
+    assert "ValueError: 1" in error or "could not run this job" in error
+
+
+async def test_large_payloads_of_others_are_not_kept(
+    client: Client, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "LARGE", 1_000)
+    app, kept = App(database), []
+
+    @app.task
+    async def work(text: str) -> None: ...
+
+    await client.add_raw_jobs([RawJobSpec("work", {"text": "x" * 600}) for _ in range(3)])
+    claimed_from_rows = claims.claimed_from_rows
+
+    def note(rows: Any, worker_id: str) -> claims.Claimed:
+        claimed = claimed_from_rows(rows, worker_id)
+        kept.extend(len(claim.rows) for claim in claimed.claims)
+        return claimed
+
+    monkeypatch.setattr("ferryman.worker.claimer.claimed_from_rows", note)
+    await worker_of(app).run_once()
+    assert kept == [1, 1, 1]
+
+
+def jobs_left(connection: psycopg.Connection) -> list[Any]:
+    return connection.execute("select id, last_error, locked_at from graphile_worker._private_jobs").fetchall()
