@@ -387,8 +387,9 @@ async def test_a_hook_can_make_a_failure_of_an_interruption(
     assert (len(failed), len(interrupted)) == (0, 1)
 
 
+@pytest.mark.parametrize("has_lost_a_reply", [False, True], ids=["in peace", "while it looks for lost claims"])
 async def test_a_hook_can_leave_an_interrupted_job_locked(
-    app: App, client: Client, connection: psycopg.Connection
+    app: App, client: Client, connection: psycopg.Connection, has_lost_a_reply: bool
 ) -> None:
     hooks, interrupted = HookRegistry(), []
     hooks.on(JobRecovery, lambda _: JobRecoveryResult.Skip())
@@ -397,6 +398,10 @@ async def test_a_hook_can_leave_an_interrupted_job_locked(
     await client.add_raw_job("work")
     async with running(worker):
         await asyncio.wait_for(has_begun.wait(), 10)
+        if has_lost_a_reply:
+            lost = worker._life._claimer._lost
+            lost._newest_token = 0
+            lost.suspect(worker.worker_id)
 
     assert only_job(connection).locked_by == worker.worker_id
     assert interrupted == []

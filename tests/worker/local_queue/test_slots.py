@@ -12,6 +12,7 @@ from tests.waiting import until
 from tests.worker.life import running
 from tests.worker.local_queue.stage import Stage, numbered
 
+from ferryman.hooks import WorkerStart
 from ferryman.worker import running as running_module
 
 if TYPE_CHECKING:
@@ -102,6 +103,15 @@ async def test_how_a_handler_ends_is_no_business_of_the_next(
     await run(stage, lambda: len(cancelling) == 5)
     assert cancelling == [(number, 0) for number in range(5)]
     assert caplog.text.count("Traceback") == 0
+
+
+async def test_what_a_hook_sets_when_the_worker_starts_is_seen_by_handlers(
+    stage: Stage, client: Client, seen: list[Any]
+) -> None:
+    stage.hooks.on(WorkerStart, lambda _: LEFT.set("told at the start"))
+    await client.add_raw_jobs(numbered("look", 3))
+    await run(stage, lambda: len(seen) == 3)
+    assert {left for _, left in seen} == {"told at the start"}
 
 
 async def test_handlers_that_never_wait_leave_turns_for_others(stage: Stage, client: Client, app: App) -> None:
