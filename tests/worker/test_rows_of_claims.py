@@ -78,3 +78,14 @@ async def test_large_payloads_of_others_are_not_kept(
 
 def jobs_left(connection: psycopg.Connection) -> list[Any]:
     return connection.execute("select id, last_error, locked_at from graphile_worker._private_jobs").fetchall()
+
+
+async def test_they_are_a_sequence_like_any_other(client: Client) -> None:
+    async with client.pool.connection() as connection:
+        rows = await connection.fetch_lazily("select n, n::text from generate_series(1, $1::int) as n", [3])
+    assert [*rows] == [(1, "1"), (2, "2"), (3, "3")]
+    assert (len(rows), rows[0], rows[-1], rows[1:]) == (3, (1, "1"), (3, "3"), [(2, "2"), (3, "3")])
+    assert (rows.column(1), rows.value(2, 0)) == (["1", "2", "3"], 3)
+    for place in (3, -4):
+        with pytest.raises(IndexError):
+            rows[place]

@@ -36,9 +36,8 @@ class LazyRows(Sequence[Sequence[Any]]):
     def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
-        row = self._transformer.load_row(place + len(self) if place < 0 else place, tuple)
-        if row is None:
-            raise IndexError(place)
+        row = self._transformer.load_row(range(len(self))[place], tuple)
+        assert row is not None  # noqa: S101 - only without a result
         return row
 
     def column(self, number: int) -> list[Any]:
