@@ -117,7 +117,7 @@ SCENES = [
     ),
 ]
 PLANS = {
-    "claim_jobs": frozenset({"jobs_main_index", "job_queues_pkey1", "tasks_pkey"}),
+    "claim_jobs": frozenset({"jobs_main_index", "jobs_pkey1", "job_queues_pkey1", "tasks_pkey"}),
     "claim_jobs_by_task": frozenset(
         {
             "_ferryman_jobs_by_queue",
@@ -125,6 +125,7 @@ PLANS = {
             "_ferryman_queued_jobs_by_task",
             "job_queues_pkey1",
             "jobs_main_index",
+            "jobs_pkey1",
             "tasks_pkey",
         }
     ),

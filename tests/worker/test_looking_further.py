@@ -15,6 +15,7 @@ from tests.worker.life import running, worker_of
 
 from ferryman import App
 from ferryman.queries import working
+from ferryman.worker.claims import claimed_from_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,8 +99,8 @@ def _claim(table: Session, *, wanted: int, window: int = PLENTY, by_task: bool) 
         "me", MINE, wanted=wanted, window=window, now=NOW, forbidden_flags=["no"], by_task=by_task
     )
     with table.cursor.connection.transaction(force_rollback=True):
-        rows = table.run(call)
-    return [row[0] for row in rows if row[0] is not None], rows[0][-3]
+        claimed = claimed_from_rows(table.run(call), "me")
+    return [claim.job_id for claim in claimed.claims], claimed.is_window_full
 
 
 @pytest.mark.parametrize("by_task", [False, True])
@@ -193,7 +194,7 @@ async def test_the_front_is_looked_at_again_once_it_is_clear(
     table: Session, behind: Claimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.execute(f"delete from {JOBS}")
-    monkeypatch.setattr("ferryman.worker.claimer.time.monotonic", lambda: float("inf"))
+    monkeypatch.setattr("ferryman.worker.reach.time.monotonic", lambda: float("inf"))
     table.readings.clear()
     assert await _all(behind) == []
     assert [reading.statement for reading in table.readings] == ["claim_jobs"]
