@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.processes import is_running
 from tests.waiting import until
 
 from ferryman.worker import sync_points
@@ -57,7 +57,7 @@ async def test_children_die_with_their_worker_and_their_jobs_run_again(scene: Sc
     dead.signal(signal.SIGKILL)
     await dead.died()
 
-    await until(lambda: not any(is_alive(pid) for pid in children), "the children are gone")
+    await until(lambda: not any(is_running(pid) for pid in children), "the children are gone")
     scene.open_gate()
     await scene.free(dead)
     scene.start()
@@ -107,10 +107,3 @@ async def test_processes_that_a_handler_forks_end_and_do_not_disturb_its_worker(
 
     assert [line["codes"] for line in scene.history.lines("forked")] == [[3, 0], [3, 0]]
     assert worker.said("failed") == []
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False

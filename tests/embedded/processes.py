@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.processes import is_running
+
 from ferryman import embedded, errors
 from ferryman.embedded.layout import Layout
 from ferryman.embedded.locks import is_locked
@@ -86,14 +88,6 @@ def postmaster(folder: Path) -> int | None:
 def has_backends(folder: Path) -> bool:
     """Any PostgreSQL process of the folder lives, orphans included."""
     return is_locked(Layout(folder).alive)
-
-
-def is_running(pid: int) -> bool:
-    """It exists, and is not just waiting to be buried by its parent."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def kill(*pids: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash.test_dying_workers import is_alive
+from tests.processes import is_running
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def ended() -> Iterator[Callable[[int], int]]:
         return pid
 
     yield remember
-    for pid in filter(is_alive, pids):
+    for pid in filter(is_running, pids):
         os.kill(pid, signal.SIGKILL)
 
 
@@ -68,7 +68,7 @@ async def test_a_program_that_a_handler_has_started_outlives_a_killed_worker_and
     await worker.died()
 
     await until(lambda: connections(scene) == 0, "the server has noticed")
-    assert is_alive(program)
+    assert is_running(program)
     assert not any("socket:" in name for name in open_files(program))
 
 
@@ -85,7 +85,7 @@ async def test_a_forked_process_that_outlives_its_worker_keeps_the_worker_s_sess
     assert connections(scene) > 0
 
     scene.open_gate()
-    await until(lambda: not is_alive(fork), "the fork ends")
+    await until(lambda: not is_running(fork), "the fork ends")
     await until(lambda: connections(scene) == 0, "the server has noticed")
 
 

@@ -6,9 +6,9 @@ import asyncio
 import time
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.processes import gone, noted_pid
 from tests.recovery.quick import PATIENT, recovery_of
 from tests.waiting import until
 from tests.worker import process_tasks
@@ -18,6 +18,8 @@ from ferryman import App, Client, SweepStaleWorkersOptions, SyncClient, WorkerCo
 from ferryman.errors import LeaseLostError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.recovery.fleet import Fleet
 
 
@@ -77,14 +79,6 @@ async def test_a_handler_in_a_child_process_is_ended_when_its_job_is_taken_away(
     await fleet.add("begin", path=str(begun))
     worker = worker_of(app, recovery=recovery_of(PATIENT))
     async with running(worker):
-        await until(begun.exists, "the child runs")
-        children = _children()
-        assert children
+        child = await noted_pid(begun)
         await take_jobs(fleet, worker.worker_id)
-        await until(lambda: not children & _children(), "the child is gone")
-
-
-def _children() -> set[int]:
-    """Processes that this one has started and that run Python."""
-    lists = [path.read_text().split() for path in Path("/proc/self/task").glob("*/children")]
-    return {int(pid) for pids in lists for pid in pids if b"python" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+        await gone(child)

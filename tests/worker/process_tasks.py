@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import psycopg
+from tests.processes import note_pid
 
 from ferryman import App, BatchResult, Fail, Snooze, WorkerContext
 
@@ -57,7 +58,7 @@ def dawdle() -> None:
 
 @in_child
 def begin(path: str) -> None:
-    Path(path).touch()
+    note_pid(path)
     time.sleep(60)
 
 

@@ -17,6 +17,8 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.processes import note_pid
+
 from ferryman import App, WorkerContext
 
 app = App()
@@ -133,7 +135,7 @@ def log_in_a_fork() -> None:
 
 @app.task
 def log_for_ever(note: str) -> None:
-    _note(note)
+    note_pid(note)
     while True:
         logging.getLogger("tests.children").warning("again")
 
@@ -209,14 +211,14 @@ def exit_hard(code: int) -> None:
 @app.task
 def loop_in_c(note: str) -> None:
     """Never let go of the interpreter's lock, so that no Python code runs any more."""
-    _note(note)
+    note_pid(note)
     deque(itertools.repeat(0), maxlen=0)
 
 
 @app.task
 def wait_for(note: str, until: str) -> str:
     """Run until a file appears."""
-    _note(note)
+    note_pid(note)
     while not Path(until).exists():
         time.sleep(0.005)
     return note
@@ -226,16 +228,16 @@ def wait_for(note: str, until: str) -> str:
 async def wait_politely(note: str, tidied: str) -> None:
     """Run until cancelled, and tidy up then."""
     try:
-        _note(note)
+        note_pid(note)
         await asyncio.sleep(3600)
     finally:
-        _note(tidied)
+        note_pid(tidied)
 
 
 @app.task
 def start_a_program(note: str) -> None:
     with subprocess.Popen(["sleep", "3600"]) as program:
-        _note(note, program.pid)
+        note_pid(note, program.pid)
 
 
 @app.task
@@ -243,15 +245,8 @@ def crash_with_a_fork(note: str) -> None:
     """End, and leave a forked process behind that holds everything open that this one had open."""
     if os.fork() == 0:
         os.setsid()
-        _note(note)
+        note_pid(note)
         time.sleep(3600)
     while not Path(note).exists():
         time.sleep(0.005)
     os._exit(5)
-
-
-def _note(note: str, pid: int | None = None) -> None:
-    """Write a pid in one step: a reader finds the whole of it or nothing."""
-    draft = Path(f"{note}.draft")
-    draft.write_text(str(os.getpid() if pid is None else pid))
-    draft.rename(note)

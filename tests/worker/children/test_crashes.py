@@ -10,10 +10,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.processes import gone, is_running, noted_pid
 from tests.waiting import until
 from tests.worker.children import tasks
 from tests.worker.children.orders import order_for
-from tests.worker.children.processes import gone, is_running, noted_pid
 
 from ferryman.worker.children import ChildPool, ChildSuccess, WorkerCrashed
 

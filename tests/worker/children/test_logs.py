@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.processes import gone, noted_pid
 from tests.worker.children import tasks
 from tests.worker.children.orders import order_for
-from tests.worker.children.processes import gone, noted_pid
 
 from ferryman.worker.children import ChildLog, ChildPool, ChildSuccess, WorkerCrashed, hand_on
 

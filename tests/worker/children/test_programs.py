@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.worker.children.processes import gone, noted_pid
+from tests.processes import gone, noted_pid
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

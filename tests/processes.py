@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tests.waiting import until
@@ -18,6 +19,13 @@ def is_running(pid: int) -> bool:
 async def gone(pid: int) -> None:
     """Wait until the process is gone."""
     await until(lambda: not is_running(pid), f"the end of process {pid}")
+
+
+def note_pid(note: str | Path, pid: int | None = None) -> None:
+    """Write a pid in one step: a reader finds the whole of it or nothing."""
+    draft = Path(f"{note}.draft")
+    draft.write_text(str(os.getpid() if pid is None else pid))
+    draft.rename(note)
 
 
 async def noted_pid(note: Path) -> int:
