@@ -131,7 +131,7 @@ def test_a_busy_processor_calls_for_more_processes_and_tells_of_uvloop() -> None
     assert given is not None
     assert "100 µs" in given.seen
     assert "97 % of a processor" in given.seen
-    assert given.settings == ("ferryman worker … --processes 4", "uvloop.run(Worker(app).run())")
+    assert given.settings == ("ferryman worker … --processes 4", "pip install 'ferryman[uvloop]'")
 
 
 def test_the_busier_of_the_drains_tells_whether_the_processor_is_the_limit() -> None:

@@ -138,6 +138,34 @@ def test_without_listening_jobs_are_found_by_polling(worker: Callable[..., Start
     assert started.stop() == 0
 
 
+LOOP = """
+import asyncio
+
+from ferryman import App
+
+app = App()
+
+
+@app.task
+async def look() -> None:
+    print("on", type(asyncio.get_running_loop()).__module__, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "module"), [((), "uvloop"), (("--loop", "uvloop"), "uvloop"), (("--loop", "asyncio"), "asyncio")]
+)
+def test_jobs_run_on_uvloop_where_it_is_installed_unless_told_otherwise(
+    worker: Callable[..., Started], sync_client: SyncClient, options: tuple[str, ...], module: str
+) -> None:
+    sync_client.add_raw_job("look")
+
+    started = worker(LOOP, *options, "--once")
+
+    started.wait_for(f"^on {module}")
+    assert started.wait() == 0
+
+
 @pytest.mark.parametrize("options", [(), ("--processes", "2")])
 def test_hooks_are_told_that_a_signal_ended_the_worker(
     worker: Callable[..., Started], options: tuple[str, ...]

@@ -73,13 +73,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def worker(folder: Path, database: str) -> Iterator[Callable[..., Started]]:
-    """Start `ferryman worker tasks` on the test's database."""
+@pytest.fixture(params=["asyncio", "uvloop"])
+def worker(folder: Path, database: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., Started]]:
+    """Start `ferryman worker tasks` on the test's database, on either event loop."""
     started: list[Started] = []
+    variables = {"DATABASE_URL": database, "FERRYMAN_LOOP": request.param}
 
     def start(*options: object, **environment: str) -> Started:
-        started.append(Started(("worker", "tasks", *options), folder, {"DATABASE_URL": database, **environment}))
+        started.append(Started(("worker", "tasks", *options), folder, {**variables, **environment}))
         return started[-1]
 
     yield start

@@ -18,6 +18,7 @@ import pytest
 
 from cli.workers import probe
 from ferryman import App, WorkerOptions, WorkerRecoveryConfig, WorkerShutdownConfig
+from ferryman.cli.loops import loop_factory
 from ferryman.cli.worker.health import serve_health
 from ferryman.cli.worker.logs import JsonFormatter, TextFormatter
 from ferryman.cli.worker.plan import RECOVERY, Plan
@@ -248,3 +249,11 @@ def test_changed_files_are_noticed_below_the_folder_but_not_those_of_others(tmp_
     (tmp_path / "b.py").unlink()
     assert files.changed() == tmp_path / "b.py"
     assert files.changed() is None
+
+
+def test_python_s_own_loop_serves_where_uvloop_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ferryman.cli.loops.find_spec", lambda _: None)
+
+    assert loop_factory() is None
+    with pytest.raises(ConfigurationError, match=r"uvloop is not installed.*pip install 'ferryman\[uvloop\]'"):
+        loop_factory("uvloop")

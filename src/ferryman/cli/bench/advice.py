@@ -120,8 +120,8 @@ def processor_advice(figures: Figures) -> Advice | None:
     else:
         reason += " This machine has no other: add a second machine with a worker, or a larger one."
     if figures.machine.event_loop.startswith("asyncio"):
-        reason += " A program that runs the worker itself can also run it on uvloop, which may need less per job."
-        settings.append("uvloop.run(Worker(app).run())")
+        reason += " Where uvloop is installed, workers run on it, and may need less per job."
+        settings.append("pip install 'ferryman[uvloop]'")
     seen = f"A job cost {drain.cpu_us:,.0f} µs of processor time, and the process used {cores(drain.cpu_share)}."
     return Advice("processor", seen, reason, tuple(settings))
 

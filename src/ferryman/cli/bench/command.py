@@ -15,6 +15,7 @@ from ferryman.cli.bench.report import BenchReport
 from ferryman.cli.bench.setup import FEWEST_JOBS, Setup
 from ferryman.cli.clean import clean_lines
 from ferryman.cli.commands import output_options
+from ferryman.cli.loops import loop_factory
 from ferryman.cli.reports import emit
 from ferryman.worker.local_queue.config import LARGEST_SIZE
 
@@ -103,8 +104,8 @@ def bench(*, database_url: str | None, schema: str | None, as_json: bool, **give
     tell = _say_nothing if as_json else _say
     ground = look_around(database_url, schema)
     tell(_intention(setup, ground.place, ground.schema))
-    with schema_of(ground):
-        figures = asyncio.run(_measured(ground, setup, tell))
+    with schema_of(ground), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        figures = runner.run(_measured(ground, setup, tell))
     tell(f"The schema {ground.schema} is dropped.\n")
     return emit(BenchReport(ground, figures, advise(figures)), as_json=as_json)
 

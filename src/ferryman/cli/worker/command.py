@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ferryman.cli.loops import CHOICES
 from ferryman.cli.worker.logs import set_up_logs
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.status_line import StatusLine, make_room
@@ -114,6 +115,14 @@ _OPTIONS = [
         type=click.IntRange(min=1),
         metavar="N",
         help="Database connections of each process, the listening one aside.  [default: 10]",
+    ),
+    click.option(
+        "--loop",
+        type=click.Choice(CHOICES),
+        envvar="FERRYMAN_LOOP",
+        show_envvar=True,
+        default="auto",
+        help="The event loop of each process; auto is uvloop where it is installed.  [default: auto]",
     ),
     click.option(
         "--log-format",

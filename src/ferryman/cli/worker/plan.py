@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     forbidden_flags: tuple[str, ...] = ()
     no_listen: bool = False
     no_recovery: bool = False
+    loop: str = "auto"
     log_format: str = "text"
     log_level: str = "info"
     database_url: str | None = None

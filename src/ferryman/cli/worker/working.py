@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ferryman import Worker
 from ferryman.cli.complaints import Complaint, complain
+from ferryman.cli.loops import loop_factory
 from ferryman.cli.manner import Manner
 from ferryman.cli.worker.finding import find_app
 from ferryman.cli.worker.reach import watch_database
@@ -53,7 +54,7 @@ class WorkerProcess:
         for number in heeded_signals():
             signal.signal(number, lambda *_: leave(0))  # nothing runs yet that could be lost
         app = _app_of(self._plan)
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=loop_factory(self._plan.loop)) as runner:
             try:
                 runner.run(self._work(app))
             except asyncio.CancelledError:

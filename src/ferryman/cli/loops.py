@@ -1,0 +1,28 @@
+"""Which event loop runs the jobs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ferryman.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+CHOICES = ("auto", "asyncio", "uvloop")
+
+
+def loop_factory(choice: str = "auto") -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the loop, for `asyncio.Runner`; None for Python's own. `auto` is uvloop where it is installed."""
+    is_installed = find_spec("uvloop") is not None
+    if choice == "uvloop" and not is_installed:
+        raise ConfigurationError(
+            "uvloop is not installed, so no worker was started; pip install 'ferryman[uvloop]', or leave out --loop"
+        )
+    if choice == "asyncio" or not is_installed:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
+    return factory
