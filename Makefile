@@ -16,7 +16,7 @@ demo: $(VENV)/ready  ## Show Ferryman working on a private PostgreSQL
 	@$(BIN)/python examples/demo.py
 
 test: check  ## Check style, types and imports, then run every test
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses auto --dist loadfile
 
 check: $(VENV)/ready
 	@$(BIN)/ruff check

@@ -1,4 +1,4 @@
-"""One private PostgreSQL for the whole run, and a fresh database for each test that asks for one."""
+"""One private PostgreSQL for each process of the run, and a fresh database for each test that asks for one."""
 
 from __future__ import annotations
 
@@ -116,5 +116,9 @@ def _temporary(dsn: str, *, template: str) -> Iterator[str]:
 
 def _create(dsn: str, name: str, template: str = "template0") -> str:
     with psycopg.connect(dsn, autocommit=True) as admin:
-        admin.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
+        admin.execute(
+            sql.SQL("create database {} template {} strategy file_copy").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
     return make_conninfo(dsn, dbname=name)

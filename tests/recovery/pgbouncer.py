@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import psycopg
@@ -14,7 +17,6 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import TracebackType
 
 PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
@@ -88,10 +90,16 @@ def find_pgbouncer() -> str:
     """Where the program is. It is installed if that can be done; without it these tests fail, they are not skipped."""
     found = shutil.which("pgbouncer", path=PLACES)
     if found is None and os.getuid() == 0 and shutil.which("apt-get"):
-        environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "update", "-qq"], env=environ, check=False)
-        subprocess.run(["apt-get", "install", "-qqy", "--no-install-recommends", "pgbouncer"], env=environ, check=False)
+        _install()
         found = shutil.which("pgbouncer", path=PLACES)
     if found is None:
         pytest.fail("these tests need PgBouncer, which could not be found: install the package 'pgbouncer'")
     return found
+
+
+def _install() -> None:
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    with (Path(tempfile.gettempdir()) / "ferryman-tests-apt.lock").open("w") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)  # tests run in several processes, and apt in one
+        subprocess.run(["apt-get", "update", "-qq"], env=environ, check=False)
+        subprocess.run(["apt-get", "install", "-qqy", "--no-install-recommends", "pgbouncer"], env=environ, check=False)
