@@ -303,10 +303,10 @@ class Histories(RuleBasedStateMachine):
         pick=picks,
         wanted=st.integers(1, 4),
         window=st.sampled_from([100, 2]),
-        by_task=st.booleans(),
+        search=st.sampled_from(working.Search),
         passing=st.integers(0, 2),
     )
-    def claim_otherwise(self, pick: int, wanted: int, window: int, by_task: bool, passing: int) -> None:
+    def claim_otherwise(self, pick: int, wanted: int, window: int, search: working.Search, passing: int) -> None:
         """As workers do when many jobs of others stand in front; and with a narrow window, as if they did.
 
         Finished jobs without a queue are completed in passing.
@@ -327,7 +327,7 @@ class Histories(RuleBasedStateMachine):
             window=window,
             now=None,
             forbidden_flags=worker.forbidden_flags,
-            by_task=by_task,
+            search=search,
             done=[held.fence[1:] for held in done],
         )
         claimed = claimed_from_rows(self.world.fetch(call), worker.id)

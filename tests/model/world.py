@@ -18,6 +18,7 @@ from ferryman.database.sessions import SyncSession
 from ferryman.database.statements import Style
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.queries import beating
+from ferryman.queries.working import Search
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -189,7 +190,7 @@ class World:
 
 
 class Line:
-    """A worker's connection, for the real parts of a worker. Its next reply may be lost."""
+    """A worker's connection, for the real parts of a worker. A reply may be lost, that of its last statement."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -197,6 +198,7 @@ class Line:
 
     async def fetch(self, call: Call) -> Sequence[Row]:
         rows = self._world.fetch(call)
-        if self.loses_reply:
+        is_followed = call.statement is Search.PLAIN.value and len(rows) == 1
+        if self.loses_reply and not is_followed:
             raise DatabaseUnavailableError("the reply was lost")
         return rows

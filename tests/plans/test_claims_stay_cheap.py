@@ -117,6 +117,7 @@ SCENES = [
     ),
 ]
 PLANS = {
+    "claim_plain_jobs": frozenset({"jobs_main_index", "jobs_pkey1", "job_queues_pkey1"}),
     "claim_jobs": frozenset({"jobs_main_index", "jobs_pkey1", "job_queues_pkey1", "tasks_pkey"}),
     "claim_jobs_by_task": frozenset(
         {
@@ -201,9 +202,9 @@ def test_a_priority_that_has_only_future_jobs_costs_one_probe(database: str, lim
 
 
 def _plan(session: Session) -> None:
-    """Have both claims planned now."""
-    for by_task in (False, True):
-        session.run(working.claim_jobs("me", [1], wanted=1, window=9, now=None, forbidden_flags=None, by_task=by_task))
+    """Have all claims planned now."""
+    for search in working.Search:
+        session.run(working.claim_jobs("me", [1], wanted=1, window=9, now=None, forbidden_flags=None, search=search))
 
 
 def _buffers_per_job(session: Session, *, claims: int = CLAIMS, size: int = CLAIM) -> float:
@@ -220,7 +221,7 @@ async def _claim(session: Session, claims: int, size: int) -> int:
     for _ in range(claims):
         wanted = size
         while wanted:
-            claimed = await claimer.claim(wanted)
+            claimed = await claimer.claim(wanted, is_announced=True)
             wanted -= len(claimed.claims)
             session.settle(claimed.claims)
             if not claimer.is_looking_further:

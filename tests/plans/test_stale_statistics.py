@@ -6,17 +6,19 @@ After each vacuum of a drained queue PostgreSQL takes the table for empty, and a
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.plans.measuring import JOBS, Session, drain_and_vacuum, session
 
 from ferryman.queries import working
+from ferryman.worker.claims import claimed_from_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ferryman.database.steps import Call
+    from ferryman.worker.claims import Claim
 
 BACKLOG = 30_000
 CLAIM = 24
@@ -32,27 +34,33 @@ def drained(database: str) -> Iterator[Session]:
         yield opened
 
 
-def _claim() -> Call:
-    return working.claim_jobs("me", [1], wanted=CLAIM, window=136, now=None, forbidden_flags=None)
+def _claims(session: Session) -> Sequence[Claim]:
+    call = working.claim_jobs("me", [1], wanted=CLAIM, window=136, now=None, forbidden_flags=None)
+    return claimed_from_rows(session.run(call), "me").claims
 
 
-def _completing(rows: list[Any]) -> Call:
-    return working.complete_claims("me", [(row[0], row[6], row[5] or 0) for row in rows])
+def _completing(claims: Sequence[Claim]) -> Call:
+    return working.complete_claims("me", [claim.key for claim in claims])
 
 
-def _failing(rows: list[Any]) -> Call:
-    releases = [{"id": row[0], "token": row[6], "queue_id": row[5], "effect": "retry", "error": "no"} for row in rows]
+def _failing(claims: Sequence[Claim]) -> Call:
+    releases = [
+        {"id": claim.job_id, "token": claim.token, "queue_id": claim.queue_id, "effect": "retry", "error": "no"}
+        for claim in claims
+    ]
     return working.release_claims("me", json.dumps(releases))
 
 
 @pytest.mark.parametrize("settlement", [_completing, _failing])
-def test_settling_reads_no_more_than_it_settles(drained: Session, settlement: Callable[[list[Any]], Call]) -> None:
+def test_settling_reads_no_more_than_it_settles(
+    drained: Session, settlement: Callable[[Sequence[Claim]], Call]
+) -> None:
     drained.execute(f"insert into {JOBS} (task_id) values (1)")
-    drained.run(settlement(drained.run(_claim())))
+    drained.run(settlement(_claims(drained)))
     drained.execute(f"insert into {JOBS} (task_id) select 1 from generate_series(1, {BACKLOG})")
-    rows = drained.run(_claim())
+    claims = _claims(drained)
 
-    buffers = drained.measure(settlement(rows)).buffers
+    buffers = drained.measure(settlement(claims)).buffers
 
-    assert len(rows) == CLAIM
+    assert len(claims) == CLAIM
     assert buffers < CLAIM * MOST_BUFFERS_PER_JOB

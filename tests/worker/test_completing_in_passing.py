@@ -138,30 +138,37 @@ async def test_small_jobs_cost_one_statement_for_each_group(
     await worker_of(app, concurrency=10).run_once()
 
     assert "complete_claims" not in sent
-    assert sent.count("claim_jobs") <= 13
+    assert sent.count("claim_jobs") + sent.count("claim_plain_jobs") <= 13
 
 
 @pytest.mark.parametrize(
-    ("durable", "queue", "completes", "expected"),
+    ("search", "durable", "queue", "completes", "expected"),
     [
-        (False, None, False, "off"),
-        (True, None, False, "on"),
-        (False, "letters", False, "on"),
-        (False, None, True, "on"),
+        *((search, False, None, False, "off") for search in working.Search),
+        *((search, True, None, False, "on") for search in working.Search),
+        *((search, False, None, True, "on") for search in working.Search),
+        (working.Search.FRONT, False, "letters", False, "on"),
+        (working.Search.BY_TASK, False, "letters", False, "on"),
     ],
-    ids=["alone", "by default", "with a queue", "with completions"],
 )
 async def test_only_a_claim_alone_need_not_be_on_disk(
-    client: Client, connection: psycopg.Connection, *, durable: bool, queue: str | None, completes: bool, expected: str
+    client: Client,
+    connection: psycopg.Connection,
+    *,
+    search: working.Search,
+    durable: bool,
+    queue: str | None,
+    completes: bool,
+    expected: str,
 ) -> None:
     await client.add_raw_job("work", {}, JobSpec(queue_name=queue))
     done = [(4711, 1)] if completes else []
     call = working.claim_jobs(
-        "me", [1], wanted=1, window=64, now=None, forbidden_flags=None, done=done, durable=durable
+        "me", [1], wanted=1, window=64, now=None, forbidden_flags=None, search=search, done=done, durable=durable
     )
     text = call.statement.text(client.schema, Style.NUMBERED)
     with connection.transaction():
         cursor = psycopg.RawCursor(connection)
-        [row] = cursor.execute(text, call.statement.ordered(call.parameters)).fetchall()
+        [_, row] = cursor.execute(text, call.statement.ordered(call.parameters)).fetchall()
         assert row[0] == 1, "it is claimed"
         assert cursor.execute("show synchronous_commit").fetchone() == (expected,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from tests.worker.life import running, worker_of
 
 from ferryman import App
 from ferryman.queries import working
+from ferryman.queries.working import Search
 from ferryman.worker.claims import claimed_from_rows
 
 if TYPE_CHECKING:
@@ -94,40 +95,69 @@ def _expected(rows: Sequence[Row], busy: set[int], wanted: int) -> list[int]:
     return taken[:wanted]
 
 
-def _claim(table: Session, *, wanted: int, window: int = PLENTY, by_task: bool) -> tuple[list[int], bool]:
-    call = working.claim_jobs(
-        "me", MINE, wanted=wanted, window=window, now=NOW, forbidden_flags=["no"], by_task=by_task
-    )
+def _claim(table: Session, *, wanted: int, window: int = PLENTY, search: Search) -> tuple[list[int], bool]:
+    call = working.claim_jobs("me", MINE, wanted=wanted, window=window, now=NOW, forbidden_flags=["no"], search=search)
     with table.cursor.connection.transaction(force_rollback=True):
         claimed = claimed_from_rows(table.run(call), "me")
     return [claim.job_id for claim in claimed.claims], claimed.is_window_full
 
 
-@pytest.mark.parametrize("by_task", [False, True])
-def test_both_claims_take_what_comes_first(table: Session, by_task: bool) -> None:
+@pytest.mark.parametrize("search", [Search.FRONT, Search.BY_TASK])
+def test_both_claims_take_what_comes_first(table: Session, search: Search) -> None:
     for seed in range(SEEDS):
         rows, busy = _fill(table, random.Random(seed))
         for wanted in (1, 7, 500):
-            taken, _ = _claim(table, wanted=wanted, by_task=by_task)
+            taken, _ = _claim(table, wanted=wanted, search=search)
             assert taken == _expected(rows, busy, wanted), seed
 
 
-@pytest.mark.parametrize("by_task", [False, True])
-def test_a_small_window_never_puts_a_later_job_first(table: Session, by_task: bool) -> None:
+def test_a_plain_claim_takes_what_comes_first_or_leaves_it_where_jobs_have_queues(table: Session) -> None:
+    outcomes = set()
+    for seed in range(SEEDS):
+        rows, busy = _fill(table, random.Random(seed))
+        has_queued = _expected([replace(row, queue=None) for row in rows if row.queue is not None], set(), 1) != []
+        for wanted in (1, 7, 500):
+            claimed = _claim(table, wanted=wanted, search=Search.PLAIN)
+            assert claimed == (([], True) if has_queued else (_expected(rows, busy, wanted), False)), seed
+        outcomes.add(has_queued)
+    assert outcomes == {False, True}
+
+
+def test_a_plain_claim_says_when_the_next_job_is_due(table: Session) -> None:
+    for run_at in ("2029-12-31", "2030-01-01 00:00:07", "2030-01-01 00:00:05"):
+        table.cursor.execute(f"insert into {JOBS} (task_id, run_at) values (1, $1)", [f"{run_at}+00"])
+    call = working.claim_jobs("me", MINE, wanted=9, window=9, now=NOW, forbidden_flags=None, search=Search.PLAIN)
+
+    claimed = claimed_from_rows(table.run(call), "me")
+
+    assert [claim.job_id for claim in claimed.claims] == [1]
+    assert (claimed.is_window_full, claimed.next_due_in) == (False, 5.0)
+
+
+@pytest.mark.parametrize("search", Search)
+def test_a_small_window_never_puts_a_later_job_first(table: Session, search: Search) -> None:
     full = 0
     for seed in range(SEEDS):
         rows, busy = _fill(table, random.Random(seed))
         expected = _expected(rows, busy, 7)
         for window in (7, 9, 12, 30):
-            taken, is_window_full = _claim(table, wanted=7, window=window, by_task=by_task)
+            taken, is_window_full = _claim(table, wanted=7, window=window, search=search)
             assert taken == expected[: len(taken)], (seed, window)
             assert is_window_full or taken == expected, (seed, window)
             full += is_window_full and taken != expected
     assert full, "some window was too small"
 
 
-@pytest.mark.parametrize("by_task", [False, True])
-def test_what_others_have_locked_is_left_out(table: Session, database: str, by_task: bool) -> None:
+def test_a_plain_claim_leaves_out_what_others_have_locked(table: Session, database: str) -> None:
+    table.execute(f"insert into {JOBS} (task_id, run_at) select 1, '2029-01-01' from generate_series(1, 5)")
+    with psycopg.connect(database) as other:
+        other.execute(f"select from {JOBS} where id in (1, 3) for update")
+        assert _claim(table, wanted=2, search=Search.PLAIN)[0] == [2, 4]
+    assert _claim(table, wanted=2, search=Search.PLAIN)[0] == [1, 2]
+
+
+@pytest.mark.parametrize("search", [Search.FRONT, Search.BY_TASK])
+def test_what_others_have_locked_is_left_out(table: Session, database: str, search: Search) -> None:
     table.execute(f"insert into {QUEUES} (queue_name) values ('held'), ('free')")
     table.execute(
         f"insert into {JOBS} (task_id, job_queue_id, run_at) "
@@ -136,8 +166,8 @@ def test_what_others_have_locked_is_left_out(table: Session, database: str, by_t
     with psycopg.connect(database) as other:
         other.execute(f"select from {JOBS} where id = 1 for update")
         other.execute(f"select from {QUEUES} where id = 1 for update")
-        assert _claim(table, wanted=9, by_task=by_task)[0] == [2, 4]
-    assert _claim(table, wanted=9, by_task=by_task)[0] == [1, 2, 3, 4]
+        assert _claim(table, wanted=9, search=search)[0] == [2, 4]
+    assert _claim(table, wanted=9, search=search)[0] == [1, 2, 3, 4]
 
 
 @pytest.fixture

@@ -146,8 +146,8 @@ class Claiming:
     known: list[Claim]
     worker_id: str
 
-    async def claim(self) -> list[int]:
-        claims = (await self.claimer.claim(1)).claims
+    async def claim(self, wanted: int = 1) -> list[int]:
+        claims = (await self.claimer.claim(wanted)).claims
         self.known += claims
         return [claim.job_id for claim in claims]
 
@@ -181,7 +181,7 @@ async def test_a_queue_is_freed_when_the_replies_of_its_settlement_and_of_the_ne
 ) -> None:
     """The worker still takes the first job, and so the queue, for its own."""
     first, second = await _add(client, JobSpec(queue_name="letters"), JobSpec(queue_name="letters"))
-    assert await claiming.claim() == [first]
+    assert await claiming.claim(2) == [first]
     connection.execute("delete from graphile_worker._private_jobs where id = %s", [first])
     connection.execute("update graphile_worker._private_job_queues set locked_by = null, locked_at = null")
     await claiming.lose_a_reply(proxy, lambda: jobs(connection)[0].locked_at is not None)
@@ -214,7 +214,7 @@ async def test_a_claim_that_is_carried_out_late_is_found_behind_newer_ones(
 def _has_settled(observer: psycopg.Connection, since: datetime) -> bool:
     row = observer.execute(
         "select exists (select from pg_stat_activity where datname = current_database() and state = 'idle'"
-        " and query like 'with %%' and query_start > %s)",
+        " and query like 'with%%' and query_start > %s)",
         [since],
     )
     return row.fetchone() == (True,)

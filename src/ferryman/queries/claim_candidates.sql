@@ -4,12 +4,9 @@
 -- head       candidates with one, each the first of its queue
 -- extent     whether more candidates may lie beyond what was looked at
 --
--- When nothing could be claimed, one row comes back that says what to expect instead.
+-- First comes a row that tells about the claim; when nothing could be claimed, also what to expect instead. Then comes a
+-- row for each job, in any order: to sort the names of jobs is cheaper than to sort all that is known about them.
 --
--- :done_tokens, :done_job_ids   jobs without a queue that this worker has finished, as in complete_claims.sql: they are
---                               deleted in passing, under the same fence. Unlike there, a row that somebody else has locked
---                               is not waited for. If not all are deleted, those that are come back with each row.
--- :done_count                   how many they are
 -- :durable                      whether the claim shall be on disk before its jobs start, whatever it takes
 --
 -- Locks: the rows of the jobs and queues that are claimed, and now and then a few more until this statement ends. What
@@ -19,29 +16,7 @@
 -- its place since is not what it was, and left alone. A row that is locked stays in its place until it is changed.
 -- The first candidates without a queue are locked all together, which is cheaper; mostly that is enough. If others were
 -- faster with some of them, the rest is tried one by one.
-done as (
-    delete from :schema._private_jobs as job
-    where
-        job.ctid = any (
-            array(
-                select finished.place
-                from
-                    unnest(
-                        cast(cast(:done_tokens as text) as bigint[]), cast(cast(:done_job_ids as text) as text[])
-                    ) as claim (token, job_ids)
-                    cross join lateral (
-                        select job.ctid as place
-                        from :schema._private_jobs as job
-                        where
-                            job.id = any (cast(claim.job_ids as bigint[]))
-                            and job.locked_by = cast(:worker_id as text)
-                            and job.locked_at = timestamptz 'epoch' + claim.token * interval '1 microsecond'
-                        for update skip locked
-                    ) as finished
-            )
-        )
-    returning job.id
-),
+-- include: claim_done
 candidate as (
     select suitable.place
     from suitable
@@ -157,30 +132,12 @@ outlook as (
     where not exists (select from claimed)
 )
 select
-    claimed.id,
-    claimed.task_id,
-    cast(claimed.payload as text),
-    claimed.attempts,
-    claimed.max_attempts,
-    claimed.job_queue_id,
+    -- include: no_claim
     (select cast(extract(epoch from at) * 1000000 as bigint) from moment) as token,
-    case when claimed.job_queue_id is not null then
-        (select queue.queue_name from :schema._private_job_queues as queue where queue.id = claimed.job_queue_id)
-    end,
-    claimed.priority,
-    claimed.run_at,
-    claimed.last_error,
-    claimed.created_at,
-    claimed.updated_at,
-    claimed.key,
-    claimed.revision,
-    case jsonb_typeof(claimed.flags) when 'object' then array(select jsonb_object_keys(claimed.flags)) end,
     (select is_full from extent) as is_window_full,
-    cast(extract(epoch from outlook.next_due_in) as float8),
-    outlook.known_tasks,
+    (select cast(extract(epoch from outlook.next_due_in) as float8) from outlook) as next_due_in,
+    (select outlook.known_tasks from outlook) as known_tasks,
     case when (select count(*) from done) < cast(:done_count as int) then array(select done.id from done) end as done,
+    array(select chosen.id from chosen) as job_ids,
     (select count(*) from haste) as haste -- nobody reads it, but otherwise nobody would do it
-from
-    claimed
-    full join outlook on true
-order by claimed.priority, claimed.run_at, claimed.id;
+-- include: claimed_rows

@@ -1,10 +1,8 @@
--- Part of the claims: the moment of the claim, and the priorities that have jobs, each with its earliest run_at.
+-- Part of the claims: their moment, and the priorities that have jobs, each with its earliest run_at.
 --
 -- The index leads with the priority, so each priority is probed on its own, and only as far as the claim gets: jobs that
 -- are not due yet cost one probe, however many they are.
-moment as (
-    select coalesce(cast(:now as timestamptz), now()) as at
-),
+-- include: claim_moment
 level as (
     (
         select job.priority, job.run_at

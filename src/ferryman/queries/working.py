@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from ferryman.database.statements import load_statement
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _REGISTER_TASKS = load_statement(__package__, "register_tasks")
-_CLAIM_JOBS = load_statement(__package__, "claim_jobs")
-_CLAIM_JOBS_BY_TASK = load_statement(__package__, "claim_jobs_by_task")
 _COMPLETE_CLAIMS = load_statement(__package__, "complete_claims")
 _RELEASE_CLAIMS = load_statement(__package__, "release_claims")
 _RETURN_LOST_CLAIMS = load_statement(__package__, "return_lost_claims")
@@ -23,6 +22,17 @@ _FIND_JOBS = load_statement(__package__, "find_jobs")
 _SAVE_PROGRESS = load_statement(__package__, "save_progress")
 _FORGET_PROGRESS = load_statement(__package__, "forget_progress")
 _PRUNE_PROGRESS = load_statement(__package__, "prune_progress")
+
+
+class Search(Enum):
+    """How a claim finds jobs. All ways take the same jobs, those that come first, as far as they find them."""
+
+    PLAIN = load_statement(__package__, "claim_plain_jobs")
+    """The cheapest, and it finds nothing where jobs with a queue are near."""
+    FRONT = load_statement(__package__, "claim_jobs")
+    """Among the first jobs of the table."""
+    BY_TASK = load_statement(__package__, "claim_jobs_by_task")
+    """The dearest: jobs that are not ours to take do not stand in the way."""
 
 
 def register_tasks(identifiers: Sequence[str]) -> Call:
@@ -38,13 +48,11 @@ def claim_jobs(
     window: int,
     now: datetime | None,
     forbidden_flags: Sequence[str] | None,
-    by_task: bool = False,
+    search: Search = Search.FRONT,
     done: Sequence[tuple[int, int]] = (),
     durable: bool = True,
 ) -> Call:
-    """Rows of claimed jobs come back, or one row that says what to expect instead; see `ferryman.worker.claims`.
-
-    By task, jobs that are not ours to take do not stand in the way; otherwise the call is cheaper.
+    """A row about the claim comes back, then rows of claimed jobs; see `ferryman.worker.claims`.
 
     done: ids and tokens of claims without a queue whose jobs are finished, to be deleted in passing; if that did not
         work for all of them, the ids of those that were deleted come back
@@ -63,7 +71,7 @@ def claim_jobs(
         "done_count": len(done),
         "durable": durable,
     }
-    return Call(_CLAIM_JOBS_BY_TASK if by_task else _CLAIM_JOBS, parameters, is_lazy=True)
+    return Call(search.value, parameters, is_lazy=True)
 
 
 def complete_claims(worker_id: str, claims: Iterable[tuple[int, int, int]]) -> Call:

@@ -46,30 +46,38 @@ class ClaimLoop:
         self._concurrency = concurrency
         self._poll_seconds = poll_seconds
         self._is_held_back = is_held_back
+        self._is_announced = False
+        self._waits_for_slots = False
         self._trouble = Trouble("claiming jobs")
 
     def wake(self) -> None:
         """There may be new jobs."""
+        self._is_announced = True
         self._alarm.ring()
+
+    def has_free_slot(self) -> None:
+        """A job has ended. If all that is due was claimed before, that is no reason to ask for more."""
+        if self._waits_for_slots:
+            self._alarm.ring()
 
     async def run(self) -> None:
         """Claim until the worker is told to stop."""
         while not self._stop.begun.is_set():
             claimed = await self._claim()
-            if claimed is not None and not self._has_more(claimed):
-                await self._alarm.wait(self._pause_after(claimed))
+            if claimed is not None and self._claimer.has_all:
+                await self._wait_for_more(self._pause_after(claimed))
 
     async def run_once(self) -> None:
         """Claim until nothing is due, nothing runs, and everything is settled."""
         while not self._stop.begun.is_set():
             was_idle = not self._running and self._settler.unsettled == 0
             claimed = await self._claim()
-            if claimed is None or self._has_more(claimed):
+            if claimed is None or not self._claimer.has_all:
                 continue
-            if was_idle:
+            if was_idle and not claimed.claims:
                 return
             if self._running:
-                await self._alarm.wait(self._pause_after(claimed))
+                await self._wait_for_slots(self._pause_after(claimed))
             else:
                 await self._stop.wait_for(self._settler.flush(), SECONDS_TO_FLUSH, or_hurry=True)
 
@@ -77,7 +85,7 @@ class ClaimLoop:
         """Claim for all free slots, if there are any and all is well; otherwise wait a little."""
         free = self._concurrency - len(self._running)
         if free <= 0:
-            await self._alarm.wait(self._poll_seconds)
+            await self._wait_for_slots(self._poll_seconds)
             return None
         if self._is_held_back():
             await self._alarm.wait(SECONDS_HELD_BACK)
@@ -89,9 +97,8 @@ class ClaimLoop:
             await self._alarm.wait(self._trouble.pause_after(error))
             return None
         self._trouble.is_over()
-        for claim in claimed.claims:
-            self._running.start(claim)
         if claimed.claims:
+            self._running.start(claimed.claims)
             # Two rounds of the loop before anything else is asked of the database: let them begin, and let the settler
             # see what has ended at once. It sends that, or leaves it for the next claim.
             await asyncio.sleep(0)
@@ -100,6 +107,7 @@ class ClaimLoop:
 
     async def _claim_and_complete(self, wanted: int) -> Claimed:
         """Claim, and complete in passing what waits for that: one round trip and one commit for both."""
+        is_announced, self._is_announced = self._is_announced, False
         borrowed: list[Settlement] = []
 
         def borrow(worker_id: str) -> list[Claim]:
@@ -107,15 +115,23 @@ class ClaimLoop:
             return [settlement.claim for settlement in borrowed]
 
         try:
-            claimed = await self._claimer.claim(wanted, borrow)
+            claimed = await self._claimer.claim(wanted, borrow, is_announced=is_announced)
         except BaseException:
             self._settler.give_back(borrowed)
             raise
         self._settler.has_completed(borrowed, claimed.done)
         return claimed
 
-    def _has_more(self, claimed: Claimed) -> bool:
-        return bool(claimed.claims) or self._claimer.is_looking_further
+    async def _wait_for_more(self, seconds: float) -> None:
+        if self._claimer.may_change_its_mind:
+            await self._wait_for_slots(seconds)
+        else:
+            await self._alarm.wait(seconds)
+
+    async def _wait_for_slots(self, seconds: float) -> None:
+        self._waits_for_slots = True
+        await self._alarm.wait(seconds)
+        self._waits_for_slots = False
 
     def _pause_after(self, claimed: Claimed) -> float:
         due_in = claimed.next_due_in

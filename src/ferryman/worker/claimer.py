@@ -12,7 +12,7 @@ from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.claims import Claimed, claimed_from_rows, task_ids
 from ferryman.worker.lost_claims import LostClaims
-from ferryman.worker.reach import Reaching
+from ferryman.worker.reach import PLAIN, Reaching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -63,16 +63,19 @@ class Claimer:
         # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
         self.tasks = tasks
 
-    async def claim(self, wanted: int, borrow: Callable[[str], Sequence[Claim]] = _nothing) -> Claimed:
+    async def claim(
+        self, wanted: int, borrow: Callable[[str], Sequence[Claim]] = _nothing, *, is_announced: bool = False
+    ) -> Claimed:
         """Claim up to so many jobs.
 
+        is_announced: whether somebody has said that there are jobs
         borrow: asked last of all for claims in this name without a queue, whose jobs are finished: they are deleted in
             passing
         """
         worker_id = self._identity.id
         forbidden_flags = await self._flags_to_avoid()
         await self._lost.give_back()
-        reach = self._reaching.reach()
+        reach = self._reaching.reach(is_announced=is_announced)
         call = working.claim_jobs(
             worker_id,
             list(self.tasks),
@@ -80,7 +83,7 @@ class Claimer:
             window=reach.window(wanted),
             now=datetime.now(UTC) if self._use_local_time else None,
             forbidden_flags=forbidden_flags,
-            by_task=reach.by_task,
+            search=reach.search,
             done=[(claim.job_id, claim.token) for claim in borrow(worker_id)],
             durable=self._durable,
         )
@@ -96,7 +99,10 @@ class Claimer:
         self._lost.heard_of(claimed)
         if claimed.claims:
             sync_points.reach("after_claim")
-        self._reaching.came_back(wanted, is_short=claimed.is_window_full and len(claimed.claims) < wanted)
+        self._reaching.came_back(reach, wanted, claimed)
+        if reach is PLAIN and not claimed.claims:
+            # It does not say why: there may be jobs with queues, or our tasks may be gone.
+            return replace(await self.claim(wanted), done=claimed.done)
         if claimed.known_tasks is not None and claimed.known_tasks < len(self.tasks):
             # Somebody cleaned our tasks away while we had no jobs; those that came since have other numbers.
             await self.register()
@@ -111,6 +117,16 @@ class Claimer:
     def is_looking_further(self) -> bool:
         """Whether there may be jobs beyond what the last claim looked at."""
         return self._reaching.is_looking_further
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the last claim left nothing behind: none need be made before the next job is due or announced."""
+        return self._reaching.has_all
+
+    @property
+    def may_change_its_mind(self) -> bool:
+        """Whether jobs that were left alone because of their flags may be claimed the next time."""
+        return callable(self._forbidden_flags)
 
     async def _flags_to_avoid(self) -> Sequence[str]:
         flags = self._forbidden_flags

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from ferryman.database.steps import Row
 
-_JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _TOKEN, _LAST_ERROR = 0, 1, 2, 3, 4, 5, 6, 10
-_JOB_COLUMNS = 16
-_IS_WINDOW_FULL, _NEXT_DUE_IN, _KNOWN_TASKS, _DONE = range(_JOB_COLUMNS, _JOB_COLUMNS + 4)
+_JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _LAST_ERROR = 0, 1, 2, 3, 4, 5, 9
+_JOB_COLUMNS = 15
+_ABOUT = range(_JOB_COLUMNS, _JOB_COLUMNS + 6)
+"""What the first row tells: token, is_window_full, next_due_in, known_tasks, done, and the ids of the jobs in order."""
 LARGE = 1_000_000
 """Payloads of so many characters in all are not kept for longer than each job runs."""
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -81,7 +82,7 @@ class Claim(msgspec.Struct, gc=False, eq=False):
     def job(self, identifier: str) -> Job:
         """The job as it stands while the claim holds."""
         (
-            job_id, _, payload, attempts, max_attempts, _, _,
+            job_id, _, payload, attempts, max_attempts, _,
             queue_name, priority, run_at, last_error, created_at, updated_at, key, revision, flags,
         ) = self.rows[self.place][:_JOB_COLUMNS]  # fmt: skip
         return Job(
@@ -113,7 +114,7 @@ class Claimed:
     is_window_full: bool
     """Whether more due jobs may lie beyond what was looked at."""
     next_due_in: float | None
-    """Seconds until it is worth asking again, when nothing could be claimed: mostly until the next job is due."""
+    """Seconds until the next job is due, as far as that was looked at: when nothing could be claimed, at least."""
     known_tasks: int | None
     """How many of our tasks the database knows, when nothing could be claimed."""
     done: Sequence[int] | None
@@ -121,21 +122,21 @@ class Claimed:
 
 
 def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
-    """The claims, or the outlook when there are none."""
-    is_window_full, next_due_in, known_tasks, done, token = (
-        value(rows, 0, number) for number in (_IS_WINDOW_FULL, _NEXT_DUE_IN, _KNOWN_TASKS, _DONE, _TOKEN)
-    )
-    if value(rows, 0, _JOB) is None:
-        return Claimed((), bool(is_window_full), next_due_in, known_tasks, done)
+    """The claims in their order, and the outlook."""
+    token, is_window_full, next_due_in, known_tasks, done, job_ids = (value(rows, 0, number) for number in _ABOUT)
     needed = [column(rows, number) for number in (_JOB, _TASK, _PAYLOAD, _QUEUE)]
     claims = [
         Claim(job_id, task_id, payload_json, queue_id, token, worker_id, rows, place)
         for place, (job_id, task_id, payload_json, queue_id) in enumerate(zip(*needed, strict=True))
+        if place > 0
     ]
-    if sum(map(len, needed[_PAYLOAD])) > LARGE:
+    if needed[_JOB][1:] != job_ids:
+        order = {job_id: place for place, job_id in enumerate(job_ids)}
+        claims.sort(key=lambda claim: order[claim.job_id])
+    if sum(map(len, needed[_PAYLOAD][1:])) > LARGE:
         for claim in claims:
             _keep_own_row(claim)
-    return Claimed(claims, bool(is_window_full), next_due_in, known_tasks, done)
+    return Claimed(claims, is_window_full, next_due_in, known_tasks, done)
 
 
 def _keep_own_row(claim: Claim) -> None:

@@ -94,6 +94,7 @@ class Life:
         )
         self._running = self._make_running()
         self._long_jobs = LongJobs(self._connection, self._running, self._progress, renewing=renewing)
+        self._claim_loop = self._make_claim_loop()
         self._local_queue: LocalQueue | None = None
 
     async def run(self, *, once: bool) -> None:
@@ -121,11 +122,11 @@ class Life:
         """Claim and run jobs until told to stop. A database that does not answer cannot keep the worker from ending."""
         async with self._stop.limiting(self._options.shutdown.grace_period.total_seconds()):
             if once:
-                await self._make_claim_loop().run_once()
+                await self._claim_loop.run_once()
                 return
             async with _in_background(self._make_scheduler().run(), "schedule crontabs"):
                 if self._options.local_queue is None:
-                    await self._make_claim_loop().run()
+                    await self._claim_loop.run()
                 else:
                     self._local_queue = self._make_local_queue()
                     await self._local_queue.run()
@@ -204,13 +205,13 @@ class Life:
     def _wake(self) -> None:
         """There may be jobs to claim."""
         if self._local_queue is None:
-            self._alarm.ring()
+            self._claim_loop.wake()
         else:
             self._local_queue.pulse()
 
     def _has_free_slot(self) -> None:
         if self._local_queue is None:
-            self._alarm.ring()
+            self._claim_loop.has_free_slot()
         else:
             self._local_queue.serve()
 
@@ -316,7 +317,7 @@ class Life:
             alarm=self._alarm,
             stop=self._stop.begun,
             free_slots=self._free_slots,
-            start=self._running.start,
+            begin=self._running.serve,
             settle=self._settler.settle,
             is_held_back=self._is_held_back,
         )

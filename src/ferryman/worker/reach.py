@@ -1,8 +1,9 @@
 """How far a claim looks for jobs that are ours to take.
 
-Mostly the first jobs of the table are, and a claim looks at few more than it wants. When that brings too few, because
-others are faster or what stands in front is somebody else's, it looks further: first at more of the same, then by task,
-then by task and ever further. After a while it tries whether less will do again.
+Mostly the first jobs of the table are, and none of them has a queue: the cheapest claim will do, and looks at few more
+jobs than it wants. It is tried when there are likely to be jobs. When it brings too few, because others are faster or
+what stands in front is somebody else's, the next claims look further: first among jobs with queues too, then at more of
+the same, then by task, then by task and ever further. After a while it is tried whether less will do again.
 
 Nothing is kept that could be out of date: every claim looks at what the table holds by then.
 """
@@ -11,6 +12,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ferryman.queries.working import Search
+
+if TYPE_CHECKING:
+    from ferryman.worker.claims import Claimed
 
 SMALLEST_WINDOW = 64
 LARGEST_WINDOW = 1_000_000
@@ -22,12 +29,11 @@ class Reach:
     """How far to look.
 
     width: how many jobs to look at for each one that is wanted
-    by_task: whether to pass by what is somebody else's, which costs more
     stretch: how many times as many to look at as usual
     """
 
+    search: Search
     width: float
-    by_task: bool = False
     stretch: int = 1
 
     def window(self, wanted: int) -> int:
@@ -35,35 +41,48 @@ class Reach:
         return min(LARGEST_WINDOW, (int(wanted * self.width) + SMALLEST_WINDOW) * self.stretch)
 
 
-NEAR = Reach(1.25)
-WIDE = Reach(3.0)
-BY_TASK = Reach(3.0, by_task=True)
+PLAIN = Reach(Search.PLAIN, 1.25)
+NEAR = Reach(Search.FRONT, 1.25)
+WIDE = Reach(Search.FRONT, 3.0)
+BY_TASK = Reach(Search.BY_TASK, 3.0)
 
 
 class Reaching:
     """Chooses the reach of each claim by what came of those before."""
 
     def __init__(self) -> None:
-        self._reach = NEAR
+        self._reach = PLAIN
         self._until = 0.0
+        self._was_full = False
         self.is_looking_further = False
         """Whether there may be jobs beyond what the last claim looked at."""
+        self.has_all = False
+        """Whether the last claim left nothing behind, and knows when there is something again."""
 
-    def reach(self) -> Reach:
-        """That of the next claim."""
-        if self._reach is not NEAR and time.monotonic() >= self._until:
-            self._reach = NEAR
+    def reach(self, *, is_announced: bool) -> Reach:
+        """That of the next claim.
+
+        is_announced: whether somebody has said that there are jobs
+        """
+        if time.monotonic() >= self._until:
+            self._reach = PLAIN
+        # Without hope, the other claim is better: when there is nothing, it also looks whether our tasks still exist.
+        if self._reach is PLAIN and not is_announced and not self._was_full:
+            return NEAR
         return self._reach
 
-    def came_back(self, wanted: int, *, is_short: bool) -> None:
-        """Learn from the last claim: how many it wanted, and whether it got fewer while there may be more."""
-        self.is_looking_further = is_short and self._reach.window(wanted) < LARGEST_WINDOW
-        if self.is_looking_further:
-            self._reach = _next(self._reach)
+    def came_back(self, reach: Reach, wanted: int, claimed: Claimed) -> None:
+        """Learn from the last claim."""
+        count = len(claimed.claims)
+        self._was_full = count >= wanted
+        is_short = claimed.is_window_full and count < wanted and reach.window(wanted) < LARGEST_WINDOW
+        if is_short:
+            self._reach = _next(reach)
             self._until = time.monotonic() + SECONDS_OF_LOOKING_FURTHER
+        self.is_looking_further = is_short
+        self.has_all = not is_short and (count == 0 or (reach is PLAIN and count < wanted))
 
 
 def _next(reach: Reach) -> Reach:
-    if reach is NEAR:
-        return WIDE
-    return BY_TASK if reach is WIDE else replace(reach, stretch=reach.stretch * 4)
+    following = {PLAIN: NEAR, NEAR: WIDE, WIDE: BY_TASK}
+    return following.get(reach) or replace(reach, stretch=reach.stretch * 4)

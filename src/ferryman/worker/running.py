@@ -6,12 +6,13 @@ import asyncio
 import contextvars
 import logging
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Unstarted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ferryman.tasks import Task
     from ferryman.worker.attempts import Attempts
@@ -26,14 +27,18 @@ logger = logging.getLogger("ferryman.worker")
 
 SECONDS_AFTER_CANCELLING = 5.0
 """How long handlers may take to notice that they were cancelled."""
-SECONDS_OF_A_TURN = 0.0002
+SECONDS_OF_A_TURN = 0.0005
 """How long a slot may go on from job to job before others have their turn; all handlers share the loop."""
 
 
 class Running:
-    """Claims whose jobs run.
+    """Claims that have a slot: their jobs run, or are about to begin.
 
-    take: the next job for a free slot, if one waits here
+    Jobs begin in one slot at first. Small ones, that do not wait for anything, all end there, one after the other; when
+    one of them does wait, the others get slots of their own. So a worker that is full of small jobs still hears from
+    the database twice in a millisecond.
+
+    take: the next job for a free slot, if one waits in a local queue
     marks: where the start of a job is marked, for those that need it; None if no job does
     is_fenced: whether others may have taken this worker for dead
     on_end: called when a slot is free again
@@ -62,6 +67,8 @@ class Running:
         self._interruptions = interruptions
         self._on_end = on_end
         self._tasks: dict[Claim, asyncio.Task[None]] = {}
+        self._waiting: deque[Claim] = deque()
+        """Those that have not begun."""
         self._unmarked: set[Claim] = set()
         self._context: contextvars.Context | None = None
         """That of the worker, before any handler has touched it."""
@@ -69,29 +76,51 @@ class Running:
     @property
     def claims(self) -> list[Claim]:
         """All of them."""
-        return [*self._tasks]
+        return [*self._tasks, *self._waiting]
 
     @property
     def begun(self) -> list[Claim]:
-        """Those whose attempts have begun; others may still wait for their mark."""
+        """Those whose attempts have begun; others may still wait for their turn, or for their mark."""
         return [claim for claim in self._tasks if claim not in self._unmarked]
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self._tasks) + len(self._waiting)
 
     def __contains__(self, claim: object) -> bool:
         return claim in self._tasks
 
-    def start(self, claim: Claim) -> None:
-        """Run the job of a claim, or give it back if the worker is ending, or may have lost it."""
-        # A claim can be older than it looks: the whole process may have been stopped while the reply was on its way.
-        if self._stop.begun.is_set() or self._is_fenced():
-            self._settler.settle(claim, Unstarted())
-            return
-        if self._context is None:
-            self._context = contextvars.copy_context()
-        # In a context of its own: what a handler leaves there is no business of the next.
-        self._tasks[claim] = asyncio.create_task(self._run(claim), name="a worker's slot", context=self._context.copy())
+    def start(self, claims: Sequence[Claim]) -> None:
+        """Run the jobs of these claims, or give them back if the worker is ending, or may have lost them."""
+        self._waiting.extend(claims)
+        self.serve()
+
+    def serve(self) -> None:
+        """Begin with what waits, here or in a local queue."""
+        first = self._begin_next()
+        if first is not None:
+            asyncio.get_running_loop().call_soon(self._serve_others, first)
+
+    def _serve_others(self, first: asyncio.Task[None]) -> None:
+        """Give all others slots of their own, unless the first one has come to its end; then it has called `serve`."""
+        while not first.done() and self._begin_next() is not None:
+            pass
+
+    def _begin_next(self) -> asyncio.Task[None] | None:
+        while (claim := self._next()) is not None:
+            # A claim can be older than it looks: the process may have been stopped while the reply was on its way.
+            if self._stop.begun.is_set() or self._is_fenced():
+                self._settler.settle(claim, Unstarted())
+                continue
+            if self._context is None:
+                self._context = contextvars.copy_context()
+            # In a context of its own: what a handler leaves there is no business of the next.
+            task = asyncio.create_task(self._run(claim), name="a worker's slot", context=self._context.copy())
+            self._tasks[claim] = task
+            return task
+        return None
+
+    def _next(self) -> Claim | None:
+        return self._waiting.popleft() if self._waiting else self._take()
 
     def lose_all_but(self, worker_id: str) -> None:
         """Others have what was claimed in another name than this. Handlers are told, and cancelled if that works."""
@@ -102,6 +131,9 @@ class Running:
     def lose(self, claim: Claim) -> None:
         """Somebody else has it, unless it has ended. Its handler is told, and cancelled if that works."""
         task = self._tasks.get(claim)
+        if task is None and claim in self._waiting:
+            self._waiting.remove(claim)
+            self._has_ended()
         if task is not None:
             self._attempts.lose(claim)
             task.cancel()
@@ -110,6 +142,8 @@ class Running:
 
     async def end(self, grace_seconds: float) -> None:
         """Let jobs end within this time, then cancel them, then let go of those that do not listen."""
+        while self._waiting:
+            self._settler.settle(self._waiting.popleft(), Unstarted())
         await self._wait(grace_seconds, or_hurry=True)
         for task in self._tasks.values():
             task.cancel()
@@ -137,10 +171,10 @@ class Running:
         following: Claim | None = claim
         while following is not None:
             is_traceless = await self._attempt(following, me) and self._is_untouched()
-            following = self._take() if is_traceless and time.monotonic() < turn_ends else None
+            following = self._next() if is_traceless and time.monotonic() < turn_ends else None
             if following is not None:
                 self._tasks[following] = me
-        self._on_end()
+        self._has_ended()
 
     async def _attempt(self, claim: Claim, me: asyncio.Task[None]) -> bool:
         """Make an attempt and settle its outcome; whether it has simply completed."""
@@ -172,7 +206,12 @@ class Running:
 
     def _forget(self, claim: Claim) -> None:
         if self._tasks.pop(claim, None) is not None:
-            self._on_end()
+            self._has_ended()
+
+    def _has_ended(self) -> None:
+        if self._waiting:
+            self.serve()
+        self._on_end()
 
     def _is_untouched(self) -> bool:
         """Whether the context of the running asyncio task is still as it was at its start."""

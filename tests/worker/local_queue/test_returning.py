@@ -225,8 +225,8 @@ async def test_a_worker_that_is_cancelled_in_a_fetch_gives_back_what_that_brings
     claimed, go_on = asyncio.Event(), asyncio.Event()
     claim = Claimer.claim
 
-    async def claim_and_wait(claimer: Claimer, wanted: int) -> Claimed:
-        answer = await claim(claimer, wanted)
+    async def claim_and_wait(claimer: Claimer, wanted: int, **given: Any) -> Claimed:
+        answer = await claim(claimer, wanted, **given)
         claimed.set()
         await go_on.wait()
         return answer

@@ -61,7 +61,7 @@ class LocalQueue:
         alarm: Alarm,
         stop: asyncio.Event,
         free_slots: Callable[[], int],
-        start: Callable[[Claim], None],
+        begin: Callable[[], None],
         settle: Callable[[Claim, Outcome], None],
         is_held_back: Callable[[], bool],
     ) -> None:
@@ -72,7 +72,7 @@ class LocalQueue:
         self._alarm = alarm
         self._stop = stop
         self._free_slots = free_slots
-        self._start = start
+        self._begin = begin
         self._settle = settle
         self._is_held_back = is_held_back
         self._size = config.size * min(config.queue_count, concurrency)
@@ -114,9 +114,9 @@ class LocalQueue:
         return [claim for _, claim in self._cached]
 
     def serve(self) -> None:
-        """Give each free slot a job, as long as there are any."""
-        while (claim := self.take()) is not None:
-            self._start(claim)
+        """Let slots take jobs, if there are any."""
+        if self._cached or self._mode is LocalQueueMode.TTL_EXPIRED:
+            self._begin()
 
     def take(self) -> Claim | None:
         """The next job, if there is one and a slot is free for it."""
@@ -188,10 +188,10 @@ class LocalQueue:
 
     async def _fetch(self) -> None:
         wanted = min(LARGEST_FETCH, self._free_slots() + self._size - len(self._cached))
-        self._pulses = 0
+        is_announced, self._pulses = self._pulses > 0, 0
         self._alarm.hush()
         try:
-            claimed = await self._claim(wanted)
+            claimed = await self._claim(wanted, is_announced=is_announced)
         except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
             self._look_at = time.monotonic() + self._trouble.pause_after(error)
             return
@@ -202,8 +202,8 @@ class LocalQueue:
         self._plan_next_fetch(claimed)
         self._keep(claimed.claims)
 
-    async def _claim(self, wanted: int) -> Claimed:
-        claiming = asyncio.ensure_future(self._claimer.claim(wanted))
+    async def _claim(self, wanted: int, *, is_announced: bool) -> Claimed:
+        claiming = asyncio.ensure_future(self._claimer.claim(wanted, is_announced=is_announced))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
@@ -227,9 +227,9 @@ class LocalQueue:
     def _keep(self, claims: Sequence[Claim]) -> None:
         expires_at = time.monotonic() + self._ttl_seconds
         self._cached.extend((expires_at, claim) for claim in claims)
-        self.serve()
-        if self._cached:
+        if len(self._cached) > self._free_slots():
             self._set_mode(LocalQueueMode.WAITING)
+        self.serve()
 
     def _keep_time(self) -> None:
         now = time.monotonic()

@@ -1,0 +1,144 @@
+"""The cheapest claim: when it is made, and what need not be asked after it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.waiting import until
+from tests.worker.life import run_all, running, worker_of
+
+from ferryman import JobSpec, RawJobSpec, Retry
+from ferryman.worker.connection import WorkerConnection
+
+if TYPE_CHECKING:
+    from ferryman import App, Client
+    from ferryman.database.steps import Call
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The claims that were answered, by the names of their statements."""
+    names: list[str] = []
+    fetch = WorkerConnection.fetch
+
+    async def note(self: WorkerConnection, call: Call):
+        rows = await fetch(self, call)
+        if call.statement.name.startswith("claim"):
+            names.append(call.statement.name)
+        return rows
+
+    monkeypatch.setattr(WorkerConnection, "fetch", note)
+    return names
+
+
+@pytest.fixture
+def ran(app: App) -> list[int]:
+    numbers: list[int] = []
+
+    @app.task
+    async def note(number: int) -> None:
+        numbers.append(number)
+
+    return numbers
+
+
+async def _is_idle(sent: list[str]) -> None:
+    """Come back when a worker that has just started has looked for what may have been announced before, in vain."""
+    await until(lambda: "claim_plain_jobs" in sent and sent[-1] == "claim_jobs", "the worker has looked around")
+
+
+async def test_a_job_that_comes_alone_costs_one_claim(
+    app: App, client: Client, ran: list[int], sent: list[str]
+) -> None:
+    async with running(worker_of(app, poll_interval=HOUR)):
+        await _is_idle(sent)
+        del sent[:]
+        for number in range(3):
+            await client.add_raw_job("note", {"number": number})
+            await until(lambda number=number: len(ran) == number + 1, "it runs")
+
+    assert sent == ["claim_plain_jobs"] * 3
+
+
+async def test_a_due_time_in_the_future_is_known_from_the_claim_of_another_job(
+    app: App, client: Client, ran: list[int], sent: list[str]
+) -> None:
+    async with running(worker_of(app, poll_interval=HOUR)):
+        await _is_idle(sent)
+        soon = JobSpec(run_at=datetime.now(UTC) + timedelta(seconds=1))
+        await client.add_raw_jobs([RawJobSpec("note", {"number": 1}, soon), RawJobSpec("note", {"number": 0})])
+        await until(lambda: ran == [0, 1], "both run, the second one when it is due")
+
+
+async def test_jobs_with_queues_are_claimed_in_the_other_way(
+    app: App, client: Client, ran: list[int], sent: list[str]
+) -> None:
+    async with running(worker_of(app, poll_interval=HOUR)):
+        await _is_idle(sent)
+        del sent[:]
+        await client.add_raw_jobs(
+            [RawJobSpec("note", {"number": number}, JobSpec(queue_name="letters")) for number in range(3)]
+        )
+        await until(lambda: ran == [0, 1, 2], "all run, one after the other")
+
+    assert sent[:2] == ["claim_plain_jobs", "claim_jobs"]
+    assert sent.count("claim_plain_jobs") == 1
+
+
+async def test_slots_that_were_all_taken_ask_for_more_when_one_is_free(
+    app: App, client: Client, ran: list[int], sent: list[str]
+) -> None:
+    await client.add_raw_jobs([RawJobSpec("note", {"number": number}) for number in range(50)])
+
+    async with running(worker_of(app, concurrency=2, poll_interval=HOUR)):
+        await until(lambda: len(ran) == 50, "all run")
+
+    assert sent.count("claim_jobs") <= 3
+
+
+async def test_run_once_runs_a_job_to_its_end_that_failed_meanwhile_and_is_due_again(app: App, client: Client) -> None:
+    attempts = []
+
+    @app.task
+    async def reluctant() -> None:
+        attempts.append("begun")
+        if len(attempts) == 1:
+            raise Retry(after=timedelta(0))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        attempts.append("ended")
+
+    await client.add_raw_job("reluctant")
+    await run_all(app, concurrency=5, shutdown={"grace_period": timedelta()})
+
+    assert attempts == ["begun", "begun", "ended"]
+    assert (await client.counts()).total == 0
+
+
+async def test_a_function_for_flags_is_asked_again_when_a_job_has_ended(
+    app: App, client: Client, ran: list[int], sent: list[str]
+) -> None:
+    """It may forbid a flag for as long as another job runs."""
+    is_busy, may_end = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def keep_busy() -> None:
+        is_busy.set()
+        await may_end.wait()
+        is_busy.clear()
+
+    forbidden = {True: ["narrow"], False: []}
+    async with running(worker_of(app, poll_interval=HOUR, forbidden_flags=lambda: forbidden[is_busy.is_set()])):
+        await _is_idle(sent)
+        await client.add_raw_job("keep_busy")
+        await is_busy.wait()
+        await client.add_raw_job("note", {"number": 1}, JobSpec(flags=["narrow"]))
+        await until(lambda: sent[-1] == "claim_jobs", "it is left alone")
+        assert ran == []
+        may_end.set()
+        await until(lambda: ran == [1], "it runs")
