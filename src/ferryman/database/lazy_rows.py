@@ -10,21 +10,25 @@ from psycopg.pq import Format
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from psycopg import AsyncConnection
     from psycopg.pq.abc import PGresult
 
     from ferryman.database.steps import Row
 
+    Load: TypeAlias = Callable[[bytes], Any]
+
 
 class LazyRows(Sequence[Sequence[Any]]):
-    """The rows of one result. A row is decoded each time that it is asked for."""
+    """The rows of one result. A row is decoded each time that it is asked for.
 
-    def __init__(self, connection: AsyncConnection[Any], result: PGresult) -> None:
+    loads: what decodes a value, for each column
+    """
+
+    def __init__(self, result: PGresult, loads: Sequence[Load]) -> None:
         self._result = result
-        # Now, since it asks the connection for its encoding and time zone, and that may be closed later.
-        self._transformer = Transformer(connection)
-        self._transformer.set_pgresult(result)
+        self._loads = loads
 
     def __len__(self) -> int:
         return self._result.ntuples
@@ -36,24 +40,26 @@ class LazyRows(Sequence[Sequence[Any]]):
     def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
-        row = self._transformer.load_row(range(len(self))[place], tuple)
-        assert row is not None  # noqa: S101 - only without a result
-        return row
+        row = range(len(self))[place]
+        return tuple(self.value(row, number) for number in range(len(self._loads)))
 
     def column(self, number: int) -> list[Any]:
         """All values of one column."""
-        load, get = self._loader(number), self._result.get_value
+        load, get = self._loads[number], self._result.get_value
         values = [get(place, number) for place in range(self._result.ntuples)]
         return [None if value is None else load(value) for value in values]
 
     def value(self, place: int, number: int) -> Any:
         """One value of one row."""
         value = self._result.get_value(place, number)
-        return None if value is None else self._loader(number)(value)
+        return None if value is None else self._loads[number](value)
 
-    def _loader(self, number: int) -> Callable[[bytes], Any]:
-        form = Format(self._result.fformat(number))
-        return self._transformer.get_loader(self._result.ftype(number), form).load
+
+def loads_of(connection: AsyncConnection[Any], result: PGresult) -> Sequence[Load]:
+    """What decodes the columns of this result, and of all others of the same statement on this connection."""
+    transformer = Transformer(connection)
+    columns = ((result.ftype(number), Format(result.fformat(number))) for number in range(result.nfields))
+    return [transformer.get_loader(oid, form).load for oid, form in columns]
 
 
 def column(rows: Sequence[Row], number: int) -> list[Any]:

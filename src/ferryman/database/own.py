@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 
-from ferryman.database.lazy_rows import LazyRows
+from ferryman.database.lazy_rows import LazyRows, loads_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ferryman.database.lazy_rows import Load
     from ferryman.database.steps import Row
 
 
@@ -33,11 +34,19 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
         cursor = await self._only_cursor.execute(text, values)
         return await cursor.fetchall() if _has_rows(cursor) else ()
 
+    @cached_property
+    def _loads(self) -> dict[LiteralString, Sequence[Load]]:
+        """What decodes the columns of each statement."""
+        return {}
+
     async def fetch_lazily(self, text: LiteralString, values: Sequence[Any]) -> LazyRows:
         """Run a query, and leave its rows as they came."""
-        cursor = await self._only_cursor.execute(text, values)
-        assert cursor.pgresult is not None  # noqa: S101 - it was executed
-        return LazyRows(self, cursor.pgresult)
+        result = (await self._only_cursor.execute(text, values)).pgresult
+        assert result is not None  # noqa: S101 - it was executed
+        loads = self._loads.get(text)
+        if loads is None:
+            loads = self._loads[text] = loads_of(self, result)
+        return LazyRows(result, loads)
 
 
 class OwnConnection(Connection[tuple[Any, ...]]):

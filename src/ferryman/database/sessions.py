@@ -1,6 +1,7 @@
 """Carry out an operation's steps: on connections of our own pool, or on the caller's.
 
-`AsyncSession` and `SyncSession` are the same few lines, once with `await` and once without.
+`AsyncSession` and `SyncSession` are the same few lines, once with `await` and once without; workers, which are always
+asynchronous and in a hurry, have a method of their own.
 """
 
 from __future__ import annotations
@@ -67,6 +68,18 @@ class AsyncSession:
                     advance = partial(steps.send, rows)
         finally:
             steps.close()
+            await self._give_back()
+
+    async def fetch(self, call: Call) -> Sequence[Row]:
+        """Carry out one call that is an operation by itself: what `run` would do, with less around it."""
+        try:
+            return await self._ask(call)
+        except FerrymanError:
+            raise
+        except Exception as error:
+            self._is_stale = is_stale(error)
+            raise _told(error, self._schema) from error
+        finally:
             await self._give_back()
 
     async def _take(self, step: Step) -> Sequence[Row]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.pools import AsyncPool
-    from ferryman.database.steps import Call, Row, Steps
+    from ferryman.database.steps import Call, Row
 
 
 STATEMENT_SECONDS = 60.0
@@ -31,11 +31,6 @@ class WorkerConnection:
         """Run the statement and give its rows back; a `DatabaseError` when that failed."""
         try:
             async with asyncio.timeout(STATEMENT_SECONDS):
-                return await AsyncSession(lambda: self._pool, self._schema).run(_one(call))
+                return await AsyncSession(lambda: self._pool, self._schema).fetch(call)
         except TimeoutError:
             raise DatabaseUnavailableError(f"the database has not answered for {STATEMENT_SECONDS:g} s") from None
-
-
-def _one(call: Call) -> Steps[Sequence[Row]]:
-    rows = yield call
-    return rows
