@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CHOICES = ("auto", "asyncio", "uvloop")
+LAST_STANDARD_FILE = 2
 
 
 def loop_factory(choice: str = "auto") -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -24,5 +26,13 @@ def loop_factory(choice: str = "auto") -> Callable[[], asyncio.AbstractEventLoop
         )
     if choice == "asyncio" or not is_installed:
         return None
+    _occupy_standard_files()
     factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
     return factory
+
+
+def _occupy_standard_files() -> None:
+    """Put nothing in the place of standard files that are closed: uvloop aborts when it is to close a file there."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= LAST_STANDARD_FILE:
+        pass
+    os.close(number)
