@@ -152,7 +152,6 @@ FERRYMAN_UVLOOP = Product(
     tables=GRAPHILE_TABLES,
     modes={DEFAULT: {"concurrency": CONCURRENCY, "uvloop": True}, BATCHED: OUR_BEST | {"uvloop": True}},
     has_queues=True,
-    is_bystander=True,
     packages=("ferryman", "psycopg", "msgspec", "uvloop"),
     source="our own trials",
 )
