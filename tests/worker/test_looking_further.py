@@ -123,6 +123,16 @@ def test_a_plain_claim_takes_what_comes_first_or_leaves_it_where_jobs_have_queue
     assert outcomes == {False, True}
 
 
+@pytest.mark.parametrize("search", Search)
+def test_a_job_that_is_never_due_is_not_waited_for(table: Session, search: Search) -> None:
+    table.execute(f"insert into {JOBS} (task_id, run_at) values (1, 'infinity')")
+    call = working.claim_jobs("me", MINE, wanted=9, window=9, now=NOW, forbidden_flags=None, search=search)
+
+    claimed = claimed_from_rows(table.run(call), "me")
+
+    assert (claimed.claims, claimed.next_due_in) == ([], None)
+
+
 def test_a_plain_claim_says_when_the_next_job_is_due(table: Session) -> None:
     for run_at in ("2029-12-31", "2030-01-01 00:00:07", "2030-01-01 00:00:05"):
         table.cursor.execute(f"insert into {JOBS} (task_id, run_at) values (1, $1)", [f"{run_at}+00"])
@@ -131,7 +141,18 @@ def test_a_plain_claim_says_when_the_next_job_is_due(table: Session) -> None:
     claimed = claimed_from_rows(table.run(call), "me")
 
     assert [claim.job_id for claim in claimed.claims] == [1]
-    assert (claimed.is_window_full, claimed.next_due_in) == (False, 5.0)
+    assert (claimed.is_window_full, claimed.next_due_in, claimed.took_all) == (False, 5.0, True)
+
+
+@pytest.mark.parametrize("other", ["2, '2029-12-31'", "1, '2029-12-31'"], ids=["for somebody else", "beyond the limit"])
+def test_a_plain_claim_says_if_another_job_is_due(table: Session, other: str) -> None:
+    table.execute(f"insert into {JOBS} (task_id, run_at) values (1, '2029-12-30'), ({other})")
+    call = working.claim_jobs("me", MINE, wanted=1, window=9, now=NOW, forbidden_flags=None, search=Search.PLAIN)
+
+    claimed = claimed_from_rows(table.run(call), "me")
+
+    assert [claim.job_id for claim in claimed.claims] == [1]
+    assert (claimed.is_window_full, claimed.took_all) == (False, False)
 
 
 @pytest.mark.parametrize("search", Search)

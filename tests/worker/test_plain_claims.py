@@ -6,11 +6,12 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 from tests.waiting import until
 from tests.worker.life import run_all, running, worker_of
 
-from ferryman import JobSpec, RawJobSpec, Retry
+from ferryman import CleanupTask, JobSpec, RawJobSpec, Retry, WorkerContext
 from ferryman.worker.connection import WorkerConnection
 
 if TYPE_CHECKING:
@@ -142,3 +143,54 @@ async def test_a_function_for_flags_is_asked_again_when_a_job_has_ended(
         assert ran == []
         may_end.set()
         await until(lambda: ran == [1], "it runs")
+
+
+async def test_without_announcements_a_slot_that_ends_looks_for_what_its_job_may_have_added(
+    app: App, client: Client, ran: list[int]
+) -> None:
+    @app.task
+    async def go_on(left: int, ctx: WorkerContext) -> None:
+        await ctx.client.add_raw_job(*(("go_on", {"left": left - 1}) if left else ("note", {"number": 1})))
+
+    async with running(worker_of(app, poll_interval=timedelta(seconds=2), use_notification_delivery=False)):
+        await client.add_raw_job("go_on", {"left": 25})
+        await until(lambda: ran == [1], "the last of them runs, long before 25 polls have passed")
+
+
+async def test_tasks_that_were_cleaned_away_are_noticed_although_others_keep_the_worker_busy(
+    app: App, client: Client, ran: list[int]
+) -> None:
+    busy: list[int] = []
+
+    @app.task
+    async def keep_busy(number: int) -> None:
+        busy.append(number)
+
+    async with running(worker_of(app, poll_interval=HOUR)):
+        await client.add_raw_job("keep_busy", {"number": 0})
+        await until(lambda: busy == [0], "the worker works")
+        cleaned = await client.cleanup([CleanupTask.GC_TASK_IDENTIFIERS])
+        assert "note" in cleaned.task_identifiers
+        await client.add_raw_jobs([RawJobSpec("note", {"number": 1}), RawJobSpec("keep_busy", {"number": 1})])
+        await until(lambda: ran == [1], "the job whose task has a new number runs, though it was never alone")
+
+
+async def test_jobs_that_somebody_else_had_locked_are_looked_for_again(
+    app: App, client: Client, ran: list[int], sent: list[str], database: str
+) -> None:
+    async with running(worker_of(app, poll_interval=HOUR)):
+        await _is_idle(sent)
+        del sent[:]
+        with psycopg.connect(database) as other:
+            [left, _] = await _add_unannounced(client, 2)
+            other.execute("select from graphile_worker._private_jobs where id = %s for update", [left])
+            await client.add_raw_job("note", {"number": 9})
+            await until(lambda: sorted(ran) == [1, 9], "the others run")
+            await until(lambda: len(sent) >= 2, "the worker looks again")
+
+    assert sent[:2] == ["claim_plain_jobs", "claim_jobs"]
+
+
+async def _add_unannounced(client: Client, count: int) -> list[int]:
+    specs = [RawJobSpec("note", {"number": number}) for number in range(count)]
+    return [job.id for job in await client.add_raw_jobs(specs, notify=False)]

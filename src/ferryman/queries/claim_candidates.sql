@@ -109,7 +109,8 @@ outlook as (
     select
         (
             select
-                min(
+                -- Some versions of PostgreSQL cannot subtract from infinity.
+                nullif(min(
                     case
                         when level.run_at > (select at from moment) then level.run_at
                         else (
@@ -123,7 +124,7 @@ outlook as (
                             limit 1
                         )
                     end
-                )
+                ), 'infinity')
             from level
         ) - (select at from moment) as next_due_in,
         (
@@ -137,6 +138,7 @@ select
     (select is_full from extent) as is_window_full,
     (select cast(extract(epoch from outlook.next_due_in) as float8) from outlook) as next_due_in,
     (select outlook.known_tasks from outlook) as known_tasks,
+    cast(null as boolean) as took_all,
     case when (select count(*) from done) < cast(:done_count as int) then array(select done.id from done) end as done,
     array(select chosen.id from chosen) as job_ids,
     (select count(*) from haste) as haste -- nobody reads it, but otherwise nobody would do it

@@ -2,8 +2,8 @@
 --
 -- Mostly that is so, and this is a third of claim_jobs.sql, which takes the same jobs and leaves them in the same state:
 -- a worker without much to do spends more on preparing a large plan than on claiming. Otherwise nothing is claimed, and
--- the window counts as full. When it is not full, all that is due has been seen, and what comes back says when the next
--- job is: nothing else need be asked before then.
+-- the window counts as full. When all that is due was taken, what comes back says so, and when the next job is due:
+-- nothing else need be asked before then.
 --
 -- Parameters and locks: see claim_jobs.sql and claim_candidates.sql. Candidates are tried one by one.
 with
@@ -29,7 +29,10 @@ outlook as (
         count(*) filter (
             where front.is_ours and front.job_queue_id is not null and front.run_at <= (select at from moment)
         ) as queued,
-        min(front.run_at) filter (where front.run_at > (select at from moment)) - (select at from moment) as next_due_in
+        count(*) filter (where front.run_at <= (select at from moment)) as due,
+        min(front.run_at) filter (
+            where front.run_at > (select at from moment) and front.run_at < 'infinity'
+        ) - (select at from moment) as next_due_in
     from front
 ),
 chosen as (
@@ -65,6 +68,7 @@ select
     outlook.queued > 0 or outlook.seen >= cast(:window as int) as is_window_full,
     cast(extract(epoch from outlook.next_due_in) as float8) as next_due_in,
     cast(null as bigint) as known_tasks,
+    outlook.due = (select count(*) from chosen) as took_all,
     case when (select count(*) from done) < cast(:done_count as int) then array(select done.id from done) end as done,
     array(select chosen.id from chosen) as job_ids,
     (select count(*) from haste) as haste -- nobody reads it, but otherwise nobody would do it

@@ -24,5 +24,6 @@ select
     null,
     null,
     null,
+    null,
     null
 from claimed;

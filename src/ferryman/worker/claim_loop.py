@@ -37,6 +37,7 @@ class ClaimLoop:
         concurrency: int,
         poll_seconds: float,
         is_held_back: Callable[[], bool],
+        hears_of_jobs: Callable[[], bool],
     ) -> None:
         self._claimer = claimer
         self._running = running
@@ -46,6 +47,7 @@ class ClaimLoop:
         self._concurrency = concurrency
         self._poll_seconds = poll_seconds
         self._is_held_back = is_held_back
+        self._hears_of_jobs = hears_of_jobs
         self._is_announced = False
         self._waits_for_slots = False
         self._trouble = Trouble("claiming jobs")
@@ -56,7 +58,7 @@ class ClaimLoop:
         self._alarm.ring()
 
     def has_free_slot(self) -> None:
-        """A job has ended. If all that is due was claimed before, that is no reason to ask for more."""
+        """A job has ended. If all that was due is claimed, and others would be announced, nothing follows from that."""
         if self._waits_for_slots:
             self._alarm.ring()
 
@@ -123,10 +125,10 @@ class ClaimLoop:
         return claimed
 
     async def _wait_for_more(self, seconds: float) -> None:
-        if self._claimer.may_change_its_mind:
-            await self._wait_for_slots(seconds)
-        else:
+        if self._hears_of_jobs() and not self._claimer.may_change_its_mind:
             await self._alarm.wait(seconds)
+        else:
+            await self._wait_for_slots(seconds)  # one that ends may have added some
 
     async def _wait_for_slots(self, seconds: float) -> None:
         self._waits_for_slots = True

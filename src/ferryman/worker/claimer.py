@@ -91,6 +91,7 @@ class Claimer:
             claimed = claimed_from_rows(await self._connection.fetch(call), worker_id)
         except BaseException:  # whatever it is, the claim may be committed
             self._lost.suspect(worker_id)
+            self._reaching.has_failed()
             raise
         if claimed.claims and worker_id != self._identity.id:
             # We were swept while we asked. What the old name holds would be an orphan's: nobody stands up for it.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _LAST_ERROR = 0, 1, 2, 3, 4, 5, 9
 _JOB_COLUMNS = 15
-_ABOUT = range(_JOB_COLUMNS, _JOB_COLUMNS + 6)
-"""What the first row tells: token, is_window_full, next_due_in, known_tasks, done, and the ids of the jobs in order."""
+_ABOUT = range(_JOB_COLUMNS, _JOB_COLUMNS + 7)
+"""What the first row tells: a token, all that `Claimed` has, and the ids of the jobs in order."""
 LARGE = 1_000_000
 """Payloads of so many characters in all are not kept for longer than each job runs."""
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -117,13 +117,17 @@ class Claimed:
     """Seconds until the next job is due, as far as that was looked at: when nothing could be claimed, at least."""
     known_tasks: int | None
     """How many of our tasks the database knows, when nothing could be claimed."""
+    took_all: bool
+    """Whether it is known that no other job is due, for whatever task."""
     done: Sequence[int] | None
     """Which finished jobs were deleted in passing; None if it was all of them."""
 
 
 def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
     """The claims in their order, and the outlook."""
-    token, is_window_full, next_due_in, known_tasks, done, job_ids = (value(rows, 0, number) for number in _ABOUT)
+    token, is_window_full, next_due_in, known_tasks, took_all, done, job_ids = (
+        value(rows, 0, number) for number in _ABOUT
+    )
     needed = [column(rows, number) for number in (_JOB, _TASK, _PAYLOAD, _QUEUE)]
     claims = [
         Claim(job_id, task_id, payload_json, queue_id, token, worker_id, rows, place)
@@ -136,7 +140,7 @@ def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
     if sum(map(len, needed[_PAYLOAD][1:])) > LARGE:
         for claim in claims:
             _keep_own_row(claim)
-    return Claimed(claims, is_window_full, next_due_in, known_tasks, done)
+    return Claimed(claims, is_window_full, next_due_in, known_tasks, bool(took_all), done)
 
 
 def _keep_own_row(claim: Claim) -> None:

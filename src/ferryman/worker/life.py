@@ -94,6 +94,7 @@ class Life:
         )
         self._running = self._make_running()
         self._long_jobs = LongJobs(self._connection, self._running, self._progress, renewing=renewing)
+        self._listener: Listener | None = None
         self._claim_loop = self._make_claim_loop()
         self._local_queue: LocalQueue | None = None
 
@@ -157,8 +158,8 @@ class Life:
         if listens:
             schema_watch = SchemaWatch(self._client, self._give_up)
             heard = {"jobs:insert": self._wake, "worker:migrate": schema_watch.announced}
-            listener = Listener(self._client.address, self._client.schema, lambda channel: heard[channel]())
-            duties |= {"listen": listener.run(), "watch the schema": schema_watch.run()}
+            self._listener = Listener(self._client.address, self._client.schema, lambda channel: heard[channel]())
+            duties |= {"listen": self._listener.run(), "watch the schema": schema_watch.run()}
         if options.shutdown.shutdown_signal is not None:
             duties["wait for the shutdown signal"] = self._stop.after(options.shutdown.shutdown_signal())
         async with AsyncExitStack() as stack:
@@ -302,6 +303,7 @@ class Life:
             concurrency=self._options.concurrency,
             poll_seconds=self._options.poll_interval.total_seconds(),
             is_held_back=self._is_held_back,
+            hears_of_jobs=lambda: self._listener is not None and self._listener.is_listening,
         )
 
     def _make_local_queue(self) -> LocalQueue:

@@ -33,6 +33,8 @@ class Listener:
         self._listen = load_statement("ferryman.queries", "listen").text(schema, Style.NUMBERED)
         self._prove = load_statement("ferryman.queries", "prove_listening").text(schema, Style.NUMBERED)
         self._trouble = Trouble("listening for new jobs")
+        self.is_listening = False
+        """Whether announcements come through, as far as one can tell."""
 
     async def run(self) -> None:
         """Listen until cancelled."""
@@ -50,6 +52,7 @@ class Listener:
             async with asyncio.timeout(SECONDS_FOR_AN_ANSWER):
                 await connection.execute(self._listen)
             self._trouble.is_over()
+            self.is_listening = True
             # Whatever was announced while nobody listened was missed.
             for channel in CHANNELS:
                 self._ring(channel)
@@ -58,6 +61,7 @@ class Listener:
                     self._ring(notice.channel)
                 await self._prove_alive(connection)
         finally:
+            self.is_listening = False
             with contextlib.suppress(psycopg.Error):
                 await connection.close()
 

@@ -80,7 +80,12 @@ class Reaching:
             self._reach = _next(reach)
             self._until = time.monotonic() + SECONDS_OF_LOOKING_FURTHER
         self.is_looking_further = is_short
-        self.has_all = not is_short and (count == 0 or (reach is PLAIN and count < wanted))
+        self.has_all = not is_short and (count == 0 or claimed.took_all)
+
+    def has_failed(self) -> None:
+        """Learn that the last claim came to nothing: if its statement was to blame, the next one is another."""
+        self._reach = NEAR
+        self._until = time.monotonic() + SECONDS_OF_LOOKING_FURTHER
 
 
 def _next(reach: Reach) -> Reach:
