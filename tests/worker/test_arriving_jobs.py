@@ -46,6 +46,16 @@ async def test_jobs_run_as_they_arrive_and_each_once(app: App, client: Client, r
     assert jobs(connection) == []
 
 
+async def test_announcements_are_heard_also_while_the_connection_is_proved(
+    app: App, client: Client, ran: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ferryman.worker.listener.SECONDS_BETWEEN_PROOFS", 0.0001)
+    async with running(worker_of(app, poll_interval=timedelta(hours=1))):
+        for number in range(100):
+            await client.add_raw_job("note", {"number": number})
+            await until(lambda number=number: len(ran) == number + 1, "the job that just arrived runs")
+
+
 async def test_an_idle_worker_is_woken_at_once(app: App, client: Client, ran: list[int], connection) -> None:
     async with running(worker_of(app)) as life:
         await client.add_raw_job("note", {"number": 0})

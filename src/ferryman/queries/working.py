@@ -61,7 +61,7 @@ def claim_jobs(
     tokens, job_ids = _by_token(done)
     parameters = {
         "worker_id": worker_id,
-        "task_ids": list(task_ids),
+        "task_ids": _array(task_ids),  # a literal: the driver would look at each number to find out what it is
         "wanted": wanted,
         "window": window,
         "now": now,
