@@ -100,28 +100,6 @@ class Running:
         if first is not None:
             asyncio.get_running_loop().call_soon(self._serve_others, first)
 
-    def _serve_others(self, first: asyncio.Task[None]) -> None:
-        """Give all others slots of their own, unless the first one has come to its end; then it has called `serve`."""
-        while not first.done() and self._begin_next() is not None:
-            pass
-
-    def _begin_next(self) -> asyncio.Task[None] | None:
-        while (claim := self._next()) is not None:
-            # A claim can be older than it looks: the process may have been stopped while the reply was on its way.
-            if self._stop.begun.is_set() or self._is_fenced():
-                self._settler.settle(claim, Unstarted())
-                continue
-            if self._context is None:
-                self._context = contextvars.copy_context()
-            # In a context of its own: what a handler leaves there is no business of the next.
-            task = asyncio.create_task(self._run(claim), name="a worker's slot", context=self._context.copy())
-            self._tasks[claim] = task
-            return task
-        return None
-
-    def _next(self) -> Claim | None:
-        return self._waiting.popleft() if self._waiting else self._take()
-
     def lose_all_but(self, worker_id: str) -> None:
         """Others have what was claimed in another name than this. Handlers are told, and cancelled if that works."""
         for claim in self.claims:
@@ -159,6 +137,28 @@ class Running:
             if running is task:
                 return f"task {self._find_task(claim).identifier!r} (job {claim.job_id})"
         return None
+
+    def _serve_others(self, first: asyncio.Task[None]) -> None:
+        """Give all others slots of their own, unless the first one has come to its end; then it has called `serve`."""
+        while not first.done() and self._begin_next() is not None:
+            pass
+
+    def _begin_next(self) -> asyncio.Task[None] | None:
+        while (claim := self._next()) is not None:
+            # A claim can be older than it looks: the process may have been stopped while the reply was on its way.
+            if self._stop.begun.is_set() or self._is_fenced():
+                self._settler.settle(claim, Unstarted())
+                continue
+            if self._context is None:
+                self._context = contextvars.copy_context()
+            # In a context of its own: what a handler leaves there is no business of the next.
+            task = asyncio.create_task(self._run(claim), name="a worker's slot", context=self._context.copy())
+            self._tasks[claim] = task
+            return task
+        return None
+
+    def _next(self) -> Claim | None:
+        return self._waiting.popleft() if self._waiting else self._take()
 
     async def _run(self, claim: Claim) -> None:
         """Make an attempt, and go on with the next job that waits here if nothing is left of this one.
