@@ -137,7 +137,7 @@ async def test_small_jobs_cost_one_statement_for_each_group(
     await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(100)])
     await worker_of(app, concurrency=10).run_once()
 
-    assert "complete_claims" not in sent
+    assert sent.count("complete_claims") <= 1, "only the last ones, after which there is nothing to claim"
     assert sent.count("claim_jobs") + sent.count("claim_plain_jobs") <= 13
 
 

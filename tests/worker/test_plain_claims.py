@@ -12,6 +12,7 @@ from tests.waiting import until
 from tests.worker.life import run_all, running, worker_of
 
 from ferryman import CleanupTask, JobSpec, RawJobSpec, Retry, WorkerContext
+from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.worker.connection import WorkerConnection
 
 if TYPE_CHECKING:
@@ -56,13 +57,16 @@ async def _is_idle(sent: list[str]) -> None:
 async def test_a_job_that_comes_alone_costs_one_claim(
     app: App, client: Client, ran: list[int], sent: list[str]
 ) -> None:
-    async with running(worker_of(app, poll_interval=HOUR)):
+    hooks, done = HookRegistry(), []
+    hooks.on(JobComplete, lambda event: done.append(event.job.id))
+    async with running(worker_of(app, poll_interval=HOUR, hooks=hooks)):
         await _is_idle(sent)
         del sent[:]
         for number in range(3):
             await client.add_raw_job("note", {"number": number})
-            await until(lambda number=number: len(ran) == number + 1, "it runs")
+            await until(lambda number=number: len(done) == number + 1, "it is completed")
 
+    assert ran == [0, 1, 2]
     assert sent == ["claim_plain_jobs"] * 3
 
 

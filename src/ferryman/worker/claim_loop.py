@@ -58,8 +58,11 @@ class ClaimLoop:
         self._alarm.ring()
 
     def has_free_slot(self) -> None:
-        """A job has ended. If all that was due is claimed, and others would be announced, nothing follows from that."""
-        if self._waits_for_slots:
+        """A job has ended. If all that was due is claimed, and others would be announced, nothing follows from that.
+
+        Unless its completion would have to wait: a claim takes it along.
+        """
+        if self._waits_for_slots or self._settler.is_completing:
             self._alarm.ring()
 
     async def run(self) -> None:

@@ -56,6 +56,11 @@ class Lane:
         return len(self._waiting) + len(self._writing)
 
     @property
+    def is_writing(self) -> bool:
+        """Whether the next one would have to wait, if only for a moment."""
+        return bool(self._writing)
+
+    @property
     def settlements(self) -> list[Settlement]:
         """Those that are not written yet, as far as anybody knows."""
         return [*self._writing, *self._waiting]

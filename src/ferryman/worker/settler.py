@@ -95,6 +95,11 @@ class Settler:
                 lane = self._lanes[1]
         lane.put(Settlement(claim, outcome))
 
+    @property
+    def is_completing(self) -> bool:
+        """Whether completions are being written. That may take long, if somebody else has locked a row."""
+        return self._completions.is_writing
+
     def borrow_completed(self, worker_id: str) -> Sequence[Settlement]:
         """Completions to write in passing: of claims in this name, without a queue. They must be given back."""
         return self._completions.borrow(worker_id) if isinstance(self._completions, LendingLane) else ()

@@ -184,6 +184,8 @@ class LocalQueue:
             moments.append(max(self._look_at, now + SECONDS_HELD_BACK if self._is_held_back() else now))
         if self._cached:
             moments.append(self._cached[0][0])
+            if self._is_held_back():
+                moments.append(now + SECONDS_HELD_BACK)  # nobody tells when a fence is lifted
         return max(0.0, min(moments) - now)
 
     async def _fetch(self) -> None:
