@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from ferryman import App, Client
 
 
-@pytest.fixture
-def ran(app: App) -> list[int]:
-    """The numbers of the jobs that ran."""
-    numbers: list[int] = []
-
-    @app.task
-    async def note(number: int) -> None:
-        numbers.append(number)
-
-    return numbers
-
-
 def numbered(count: int, **spec: object) -> list[RawJobSpec]:
     return [RawJobSpec("note", {"number": number}, JobSpec(**spec)) for number in range(count)]
 

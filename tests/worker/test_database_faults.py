@@ -27,17 +27,6 @@ def app(database: str) -> App:
     return App(make_conninfo(database, application_name="the worker"))
 
 
-@pytest.fixture
-def ran(app: App) -> list[int]:
-    numbers: list[int] = []
-
-    @app.task
-    async def note(number: int) -> None:
-        numbers.append(number)
-
-    return numbers
-
-
 def backends(connection: psycopg.Connection, that: str = "true") -> Sequence[int]:
     """The worker's connections."""
     rows = connection.execute(f"select pid from pg_stat_activity where application_name = 'the worker' and {that}")

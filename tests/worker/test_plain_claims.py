@@ -38,17 +38,6 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-@pytest.fixture
-def ran(app: App) -> list[int]:
-    numbers: list[int] = []
-
-    @app.task
-    async def note(number: int) -> None:
-        numbers.append(number)
-
-    return numbers
-
-
 async def _is_idle(sent: list[str]) -> None:
     """Come back when a worker that has just started has looked for what may have been announced before, in vain."""
     await until(lambda: "claim_plain_jobs" in sent and sent[-1] == "claim_jobs", "the worker has looked around")
