@@ -34,6 +34,28 @@ async def test_jobs_run_as_they_arrive_and_each_once(app: App, client: Client, r
     assert jobs(connection) == []
 
 
+async def test_jobs_that_wait_do_not_keep_the_others_of_their_claim_waiting(
+    app: App, client: Client, ran: list[int]
+) -> None:
+    """Small jobs share a slot; those that wait for each other need one each, and never more than there are."""
+    together, now, most = asyncio.Barrier(3), 0, 0
+
+    @app.task
+    async def meet() -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await together.wait()
+        now -= 1
+
+    meeting = RawJobSpec("meet", {})
+    mixed = [*numbered(2), meeting, meeting, *numbered(1), meeting, *numbered(2)]
+    await client.add_raw_jobs(mixed * 3)
+    await asyncio.wait_for(run_all(app, concurrency=3), 30)
+
+    assert (len(ran), most) == (15, 3)
+
+
 async def test_announcements_are_heard_also_while_the_connection_is_proved(
     app: App, client: Client, ran: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
