@@ -26,6 +26,11 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
         return time.monotonic()
 
     @cached_property
+    def is_read_only(self) -> bool:
+        """Whether the server refused writes when it was opened, as servers from version 14 on say unasked."""
+        return _is_read_only(self)
+
+    @cached_property
     def _only_cursor(self) -> AsyncRawCursor[tuple[Any, ...]]:
         return AsyncRawCursor(self)
 
@@ -58,6 +63,11 @@ class OwnConnection(Connection[tuple[Any, ...]]):
         return time.monotonic()
 
     @cached_property
+    def is_read_only(self) -> bool:
+        """Whether the server refused writes when it was opened, as servers from version 14 on say unasked."""
+        return _is_read_only(self)
+
+    @cached_property
     def _only_cursor(self) -> RawCursor[tuple[Any, ...]]:
         return RawCursor(self)
 
@@ -65,6 +75,11 @@ class OwnConnection(Connection[tuple[Any, ...]]):
         """Run a statement and give its rows back."""
         cursor = self._only_cursor.execute(text, values)
         return cursor.fetchall() if _has_rows(cursor) else ()
+
+
+def _is_read_only(connection: OwnAsyncConnection | OwnConnection) -> bool:
+    told = map(connection.pgconn.parameter_status, (b"default_transaction_read_only", b"in_hot_standby"))
+    return b"on" in told
 
 
 def _has_rows(cursor: AsyncRawCursor[Any] | RawCursor[Any]) -> bool:

@@ -46,15 +46,21 @@ class _Idle(Generic[C]):
 
     def __init__(self) -> None:
         self._connections: list[tuple[float, C]] = []
+        self._may_write = False
+
+    def meet(self, connection: C) -> C:
+        """Note a new connection. If it may write, those that may not lead to what the server was before."""
+        self._may_write = not connection.is_read_only
+        return connection
 
     def take(self) -> C | None:
-        """A connection that seems to work; those that were cut are forgotten."""
+        """A connection that seems to work; the others are forgotten."""
         while self._connections:
             try:
                 _, connection = self._connections.pop()
             except IndexError:  # another thread was faster
                 return None
-            if not _was_cut(connection):
+            if not self._is_outdated(connection) and not _was_cut(connection):
                 return connection
             connection.pgconn.finish()
         return None
@@ -63,7 +69,7 @@ class _Idle(Generic[C]):
         """Keep a connection; those that are to be closed come back."""
         now = time.monotonic()
         is_fit = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
-        if not is_fit or now - connection.opened_at > SECONDS_OF_LIFE:
+        if not is_fit or now - connection.opened_at > SECONDS_OF_LIFE or self._is_outdated(connection):
             return [connection]
         self._connections.append((now, connection))
         return self._expired(now)
@@ -72,6 +78,9 @@ class _Idle(Generic[C]):
         """All connections; none is kept."""
         connections, self._connections = self._connections, []
         return [connection for _, connection in connections]
+
+    def _is_outdated(self, connection: C) -> bool:
+        return self._may_write and connection.is_read_only
 
     def _expired(self, now: float) -> list[C]:
         if self._connections[0][0] > now - SECONDS_IDLE or len(self._connections) == 1:
@@ -96,7 +105,7 @@ class AsyncPool:
         else:
             await self._turns.acquire()
         try:
-            return self._idle.take() or await self._connect()
+            return self._idle.take() or self._idle.meet(await self._connect())
         except BaseException:
             self._turns.release()
             raise
@@ -164,7 +173,7 @@ class SyncPool:
         try:
             with self._lock:
                 idle = self._idle.take()
-            return idle or self._connect()
+            return idle or self._idle.meet(self._connect())
         except BaseException:
             self._turns.release()
             raise
