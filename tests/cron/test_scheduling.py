@@ -47,6 +47,7 @@ async def test_a_job_has_everything_that_its_crontab_asks_for(client: Client, co
         max_attempts=3,
         queue_name="clocks",
         priority=-7,
+        flags=["loud", "slow"],
         job_key="the one",
         payload_json='{"price": 1.10, "deep": {"_cron": 1}}',
     )
@@ -56,7 +57,7 @@ async def test_a_job_has_everything_that_its_crontab_asks_for(client: Client, co
     row = connection.execute(
         "select queue_name, max_attempts, priority, key, run_at, attempts, flags from graphile_worker.jobs"
     ).fetchone()
-    assert row == ("clocks", 3, -7, "the one", NOON, 0, None)
+    assert row == ("clocks", 3, -7, "the one", NOON, 0, {"loud": True, "slow": True})
     [text] = connection.execute("select payload::text from graphile_worker._private_jobs").fetchone()
     mark = '"_cron":{"ts": "2030-03-04T12:00:00.000Z", "backfilled": false}'
     assert text.endswith(mark + "}")

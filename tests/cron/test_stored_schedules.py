@@ -26,6 +26,7 @@ FULL = Crontab(
     max_attempts=3,
     queue_name="reports",
     priority=-5,
+    flags=["loud", "slow"],
     job_key="report",
     job_key_mode=JobKeyMode.PRESERVE_RUN_AT,
     payload_json='{"to":"team","price":1.10}',
@@ -169,8 +170,8 @@ async def test_run_now_adds_a_job_at_once_and_leaves_the_minutes_alone(
     await client.schedules.pause("daily")
     before = known(connection, "daily")
     job = await client.schedules.run_now("daily")
-    assert (job.task_identifier, job.queue_name, job.max_attempts, job.priority, job.key) == (
-        "send_report", "reports", 3, -5, "report",
+    assert (job.task_identifier, job.queue_name, job.max_attempts, job.priority, job.key, job.flags) == (
+        "send_report", "reports", 3, -5, "report", ("loud", "slow"),
     )  # fmt: skip
     assert abs(job.run_at - datetime.now(UTC)) < timedelta(seconds=30)
     payload = payloads(connection)[0]

@@ -19,7 +19,7 @@ app = App("postgresql://")
 def plain(n: int = 0) -> None: ...
 
 
-@app.task(queue_name="mail", max_attempts=3, priority=5)
+@app.task(queue_name="mail", max_attempts=3, priority=5, flags=["loud"])
 async def greet(name: str, times: int = 1) -> None: ...
 
 
@@ -119,10 +119,10 @@ def test_an_unknown_option_is_a_mistake() -> None:
 
 def test_the_defaults_of_the_task_count_where_the_schedule_says_nothing() -> None:
     left = Cron.every_minute(greet, payload={"name": "Ann"})
-    said = Cron.every_minute(greet, payload={"name": "Ann"}, queue_name="other", priority=0)
+    said = Cron.every_minute(greet, payload={"name": "Ann"}, queue_name="other", priority=0, flags=[])
 
-    assert (left.queue_name, left.max_attempts, left.priority) == ("mail", 3, 5)
-    assert (said.queue_name, said.max_attempts, said.priority) == ("other", 3, 0)
+    assert (left.queue_name, left.max_attempts, left.priority, left.flags) == ("mail", 3, 5, ("loud",))
+    assert (said.queue_name, said.max_attempts, said.priority, said.flags) == ("other", 3, 0, ())
 
 
 @pytest.mark.parametrize("payload", [{"name": "Ann"}, greet.job(name="Ann"), greet.job("Ann")])

@@ -12,7 +12,7 @@ from ferryman.cron.parsing import parse_crontab
 from ferryman.cron.scheduling import payload_at
 from ferryman.cron.stored import COLUMNS, columns_of, stored_from_row
 from ferryman.errors import CrontabError, DuplicateScheduleError, UnknownScheduleError
-from ferryman.jobs import MAX_KEY_LENGTH, JobSpec, check_text
+from ferryman.jobs import MAX_KEY_LENGTH, check_text
 from ferryman.queries import scheduling
 
 if TYPE_CHECKING:
@@ -131,15 +131,8 @@ def run_now(core: Core, identifier: str, *, using: Any = None) -> Steps[Job]:
     _check_name(identifier)
     rows = yield scheduling.list_schedules(identifier, using=using)
     crontab, now = _found(rows, identifier).crontab, rows[0][-1]
-    spec = JobSpec(
-        queue_name=crontab.queue_name,
-        max_attempts=crontab.max_attempts,
-        priority=crontab.priority,
-        job_key=crontab.job_key,
-        job_key_mode=crontab.job_key_mode,
-    )
     payload = json.loads(payload_at(crontab, now, is_backfilled=False))
-    job = yield from add_raw_job(core, crontab.task_identifier, payload, spec, using=using)
+    job = yield from add_raw_job(core, crontab.task_identifier, payload, crontab.job_spec(), using=using)
     return job
 
 

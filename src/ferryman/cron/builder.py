@@ -12,6 +12,7 @@ from ferryman.errors import CrontabError
 from ferryman.tasks import Task
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Unpack
 
     from ferryman.cron.fill import CrontabFill
@@ -46,6 +47,7 @@ class CronOptions(TypedDict, total=False):
     max_attempts: int | None
     queue_name: str | None
     priority: int | None
+    flags: Sequence[str] | None
     job_key: str | None
     job_key_mode: JobKeyMode | None
     payload: Any
@@ -124,7 +126,7 @@ def bare_crontab(task: AnyTask, timer: CrontabTimer, **options: Any) -> Crontab:
             f"a schedule is for a task, or for the identifier of one; got {task!r}. "
             f"Put @app.cron above @app.task; a task class is found as app.tasks[identifier]."
         )
-    for name in ("queue_name", "max_attempts", "priority"):
+    for name in ("queue_name", "max_attempts", "priority", "flags"):
         if options.get(name) is None:
             options[name] = getattr(task.defaults, name)
     return Crontab(timer, task.identifier, **options)

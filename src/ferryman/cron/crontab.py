@@ -14,6 +14,7 @@ from ferryman.errors import CrontabError, InvalidJobError
 from ferryman.jobs import MAX_KEY_LENGTH, JobKeyMode, JobSpec, check_identifier, check_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 __all__ = ["Crontab", "CrontabFill", "CrontabTimer"]
@@ -27,7 +28,7 @@ class Crontab:
     task_identifier: the task of the jobs
     id: the name under which the database remembers when it last fired (default: the task identifier)
     fill: how far back a starting worker makes up for minutes when no worker ran (default: not at all)
-    max_attempts, queue_name, priority, job_key, job_key_mode: as in `JobSpec`
+    max_attempts, queue_name, priority, flags, job_key, job_key_mode: as in `JobSpec`
     payload_json: the payload, a JSON object; the scheduler adds `_cron` to it (default: nothing but `_cron`)
     time_zone: whose clock the timer reads, such as Europe/Paris (default: UTC)
     """
@@ -39,6 +40,7 @@ class Crontab:
     max_attempts: int | None = field(default=None, kw_only=True)
     queue_name: str | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
+    flags: Sequence[str] | None = field(default=None, kw_only=True)
     job_key: str | None = field(default=None, kw_only=True)
     job_key_mode: JobKeyMode | None = field(default=None, kw_only=True)
     # Payloads may hold what should not be seen in a log.
@@ -53,19 +55,22 @@ class Crontab:
             check_identifier(self.task_identifier)
             if self.id is not None:
                 check_text("id", self.id, MAX_KEY_LENGTH)
-            spec = self._spec()
+            spec = self.job_spec()
         except InvalidJobError as error:
             raise CrontabError(str(error)) from None
         object.__setattr__(self, "job_key_mode", spec.job_key_mode)
+        object.__setattr__(self, "flags", spec.flags)
         if self.payload_json is not None:
             _check_payload(self.payload_json)
         zone_named(self.time_zone)
 
-    def _spec(self) -> JobSpec:
+    def job_spec(self) -> JobSpec:
+        """How its jobs are scheduled, apart from the time."""
         return JobSpec(
             max_attempts=self.max_attempts,
             queue_name=self.queue_name,
             priority=self.priority,
+            flags=self.flags,
             job_key=self.job_key,
             job_key_mode=self.job_key_mode,
         )

@@ -175,6 +175,7 @@ def _record(place: int, occurrence: Occurrence) -> dict[str, Any]:
         "queue_name": crontab.queue_name,
         "max_attempts": crontab.max_attempts,
         "priority": crontab.priority,
+        "flags": crontab.flags,
         "job_key": crontab.job_key,
         "job_key_mode": key_mode_value(crontab.job_key_mode),
     }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ferryman.jobs import JobKeyMode
 
 FEWEST_OF_A_STEP = 3
-COLUMNS = 13
+COLUMNS = 14
 """How many columns describe a crontab, in `read_crontabs.sql` and in `schedule_columns.sql`."""
 
 
@@ -37,7 +37,7 @@ def stored_from_row(row: Row) -> StoredCrontab:
     """The crontab of the columns from `identifier` to `job_key_mode`; `CrontabError` when they make no sense."""
     (
         identifier, revision, active_since, timing, time_zone, task_identifier, payload_json, fill_seconds,
-        queue_name, max_attempts, priority, job_key, job_key_mode,
+        queue_name, max_attempts, priority, flags, job_key, job_key_mode,
     ) = row  # fmt: skip
     crontab = Crontab(
         parse_timer(timing),
@@ -47,6 +47,7 @@ def stored_from_row(row: Row) -> StoredCrontab:
         max_attempts=max_attempts,
         queue_name=queue_name,
         priority=priority,
+        flags=flags,
         job_key=job_key,
         job_key_mode=job_key_mode,
         payload_json=payload_json,
@@ -67,6 +68,7 @@ def columns_of(crontab: Crontab) -> dict[str, Any]:
         "queue_name": crontab.queue_name,
         "max_attempts": crontab.max_attempts,
         "priority": crontab.priority,
+        "flags": None if crontab.flags is None else list(crontab.flags),
         "job_key": crontab.job_key,
         "job_key_mode": key_mode_value(crontab.job_key_mode),
     }

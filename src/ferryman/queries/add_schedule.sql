@@ -4,13 +4,13 @@
 with schedule as (
     insert into :schema._ferryman_schedules (
         identifier, timing, time_zone, task_identifier, payload, fill_seconds, queue_name, max_attempts, priority,
-        job_key, job_key_mode, is_paused
+        flags, job_key, job_key_mode, is_paused
     )
     select
         cast(:identifier as text), cast(:timing as text), cast(:time_zone as text), cast(:task_identifier as text),
         cast(cast(:payload as text) as json), cast(:fill_seconds as bigint), cast(:queue_name as text),
-        cast(:max_attempts as smallint), cast(:priority as smallint), cast(:job_key as text),
-        cast(:job_key_mode as text), cast(:is_paused as boolean)
+        cast(:max_attempts as smallint), cast(:priority as smallint), cast(:flags as text[]),
+        cast(:job_key as text), cast(:job_key_mode as text), cast(:is_paused as boolean)
     where
         cast(:take_over as boolean)
         or not exists (

@@ -11,6 +11,7 @@ with schedule as (
         queue_name = cast(:queue_name as text),
         max_attempts = cast(:max_attempts as smallint),
         priority = cast(:priority as smallint),
+        flags = cast(:flags as text[]),
         job_key = cast(:job_key as text),
         job_key_mode = cast(:job_key_mode as text),
         active_since = case

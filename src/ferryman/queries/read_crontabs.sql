@@ -16,6 +16,7 @@ select
     crontab.queue_name,
     crontab.max_attempts,
     crontab.priority,
+    crontab.flags,
     crontab.job_key,
     crontab.job_key_mode,
     known.known_since,
@@ -26,11 +27,12 @@ from
         select
             schedule.identifier, schedule.revision, schedule.active_since, schedule.timing, schedule.time_zone,
             schedule.task_identifier, cast(schedule.payload as text) as payload, schedule.fill_seconds,
-            schedule.queue_name, schedule.max_attempts, schedule.priority, schedule.job_key, schedule.job_key_mode
+            schedule.queue_name, schedule.max_attempts, schedule.priority, schedule.flags, schedule.job_key,
+            schedule.job_key_mode
         from :schema._ferryman_schedules as schedule
         where not schedule.is_paused
         union all
-        select own.identifier, null, null, null, null, null, null, null, null, null, null, null, null
+        select own.identifier, null, null, null, null, null, null, null, null, null, null, null, null, null
         from unnest(cast(:identifiers as text[])) as own (identifier)
     ) as crontab on true
     left join lateral (

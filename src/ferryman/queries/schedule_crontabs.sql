@@ -15,7 +15,7 @@ with occurrence as materialized (
     select *
     from json_to_recordset(cast(cast(:occurrences as text) as json)) as occurrence (
         place int, identifier text, revision bigint, minute timestamptz, task_identifier text, payload json,
-        queue_name text, max_attempts int, priority int, job_key text, job_key_mode text
+        queue_name text, max_attempts int, priority int, flags text[], job_key text, job_key_mode text
     )
 ),
 stored as materialized (
@@ -75,6 +75,7 @@ added as (
                 max_attempts => due.max_attempts,
                 job_key => due.job_key,
                 priority => due.priority,
+                flags => due.flags,
                 job_key_mode => coalesce(due.job_key_mode, 'replace')
             ) as job
     ) as job
