@@ -125,6 +125,19 @@ def test_the_defaults_of_the_task_count_where_the_schedule_says_nothing() -> Non
     assert (said.queue_name, said.max_attempts, said.priority, said.flags) == ("other", 3, 0, ())
 
 
+def test_a_queue_that_is_named_by_the_payload_is_the_one_of_the_schedules_payload() -> None:
+    other = App("postgresql://")
+
+    @other.cron("0 8 * * *", payload={"user": 7})
+    @other.task(queue_name="user:{user}")
+    async def remind(user: int = 0) -> None: ...
+
+    assert [crontab.queue_name for crontab in other.crontabs] == ["user:7"]
+    assert Cron.every_minute(remind, payload={"user": 8}, queue_name="all").queue_name == "all"
+    with pytest.raises(CrontabError, match=r"schedule 'remind': .* the queue name 'user:\{user\}' needs .* 'user'"):
+        Cron.every_minute(remind)
+
+
 @pytest.mark.parametrize("payload", [{"name": "Ann"}, greet.job(name="Ann"), greet.job("Ann")])
 def test_a_payload_is_plain_values_or_a_job_of_the_task(payload: Any) -> None:
     built = Cron.every_minute(greet, payload=payload)

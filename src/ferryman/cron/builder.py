@@ -118,7 +118,7 @@ class Cron:
 
 
 def bare_crontab(task: AnyTask, timer: CrontabTimer, **options: Any) -> Crontab:
-    """The crontab without its payload, and with what the task's defaults say where the options say nothing."""
+    """The crontab without its payload, and without what depends on it; see `with_payload`."""
     if isinstance(task, str):
         return Crontab(timer, task, **options)
     if not isinstance(task, Task):
@@ -126,9 +126,6 @@ def bare_crontab(task: AnyTask, timer: CrontabTimer, **options: Any) -> Crontab:
             f"a schedule is for a task, or for the identifier of one; got {task!r}. "
             f"Put @app.cron above @app.task; a task class is found as app.tasks[identifier]."
         )
-    for name in ("queue_name", "max_attempts", "priority", "flags"):
-        if options.get(name) is None:
-            options[name] = getattr(task.defaults, name)
     return Crontab(timer, task.identifier, **options)
 
 

@@ -18,19 +18,33 @@ _TICK = {"_cron": {"ts": "2000-01-01T00:00:00.000Z", "backfilled": False}}
 
 
 def with_payload(crontab: Crontab, payload: Any, task: Task[..., Any] | None) -> Crontab:
-    """The crontab with this payload; `CrontabError` when its task could not run with it.
+    """The crontab with this payload, and with what the task's defaults say where the crontab says nothing.
+
+    `CrontabError` when its task could not run with it.
 
     payload: plain values, an instance of the task's own type, or what `task.job(…)` returns; None is no payload
     """
     try:
         payload_json = None if payload is None else _encoded(payload, crontab.task_identifier)
         filled = replace(crontab, payload_json=payload_json)
-        if task is not None:
-            task.decode(_as_stored(payload_json))
+        return filled if task is None else _with_defaults(filled, task)
     except (InvalidPayloadError, CrontabError) as error:
         problem = str(error).removesuffix("; nothing was added")
         raise CrontabError(f"schedule {crontab.identifier!r}: {problem}") from None
-    return filled
+
+
+def _with_defaults(crontab: Crontab, task: Task[..., Any]) -> Crontab:
+    stored = _as_stored(crontab.payload_json)
+    task.decode(stored)
+    defaults = task.defaults if crontab.queue_name is not None else task.spec_for(stored)
+    spec = crontab.job_spec().over(defaults)
+    return replace(
+        crontab,
+        queue_name=spec.queue_name,
+        max_attempts=spec.max_attempts,
+        priority=spec.priority,
+        flags=spec.flags,
+    )
 
 
 def _encoded(payload: Any, identifier: str) -> str:

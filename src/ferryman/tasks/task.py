@@ -83,9 +83,9 @@ class Task(Generic[P, R]):
             raise self._refusal(f"argument {shape.context!r} is the context, which the worker passes; leave it out")
         try:
             payload_json = self._stored(shape.form, shape.form.gather(args, kwargs))
-            return NewJob(self.identifier, payload_json, self._spec_for(payload_json))
         except ArgumentsError as error:
             raise self._refusal(str(error)) from None
+        return NewJob(self.identifier, payload_json, self.spec_for(payload_json))
 
     def batch_job(self, items: Iterable[Any]) -> NewJob:
         """One job for many items, whose payload is their list. Only for a task whose one parameter is a list."""
@@ -118,10 +118,14 @@ class Task(Generic[P, R]):
             return arguments
         return Arguments(arguments.args, {**arguments.kwargs, shape.context: context})
 
-    def _spec_for(self, payload_json: str) -> JobSpec:
+    def spec_for(self, payload_json: str) -> JobSpec:
+        """How a job with this payload is scheduled by default; `InvalidPayloadError` when it names no queue."""
         if self._queue_template is None:
             return self.defaults
-        return replace(self.defaults, queue_name=self._queue_template.name_for(payload_json))
+        try:
+            return replace(self.defaults, queue_name=self._queue_template.name_for(payload_json))
+        except ArgumentsError as error:
+            raise self._refusal(str(error)) from None
 
     def _stored(self, form: PayloadForm, value: Any) -> str:
         """The payload for `value`, read back once: what is accepted here can be decoded by the worker."""
