@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("tests.model.machine", "tests.model.oracle")
+pytest.register_assert_rewrite("tests.model.actions", "tests.model.machine", "tests.model.oracle")
