@@ -94,7 +94,7 @@ def process_seconds(pid: int) -> float:
 def _used(pid: int, *, with_ended: bool = False) -> int:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):
         return 0
     return sum(int(field) for field in fields[11 : 15 if with_ended else 13])
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 60.0
 
 
 async def until(is_true: Callable[[], bool], what: str) -> None:

@@ -25,6 +25,7 @@ MOST_OPEN_JOBS = 300
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_PER_TURN = 0.005
 LONGEST_FREEZE_SECONDS = 30.0
+SECONDS_TO_HANG_UP = 10.0
 SECONDS_WITHOUT_PROGRESS = 120.0
 """Beyond this, what is left will never be done."""
 FINISHER_NUMBERS = 10_000_000
@@ -163,13 +164,18 @@ def drain(stage: Stage, tasks: tuple[str, ...] | None = None) -> None:
         if time.monotonic() >= next_look:
             next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
             open_jobs = stage.looking.open_jobs()
-            if not open_jobs and not stage.looking.locked_queues():
+            if not open_jobs and not stage.looking.locked_queues() and _are_dead_swept(stage):
                 break
             if open_jobs != left:
                 left, deadline = open_jobs, time.monotonic() + SECONDS_WITHOUT_PROGRESS
         time.sleep(SECONDS_PER_TURN)
     _end_workers(stage)
     write_down_the_end(stage)
+
+
+def _are_dead_swept(stage: Stage) -> bool:
+    """Whether only the living are registered: nobody else would sweep the others once all were told to end."""
+    return len(stage.looking.workers_left()) <= len(stage.looking.registered(stage.nursery.inmates))
 
 
 def _end_workers(stage: Stage) -> None:
@@ -196,4 +202,7 @@ def write_down_the_end(stage: Stage) -> None:
         note("left", **job)
     for queue in looking.locked_queues():
         note("locked", queue=queue)
-    note("over", workers=looking.workers_left(), sessions=looking.sessions_left())
+    deadline = time.monotonic() + SECONDS_TO_HANG_UP
+    while (sessions := looking.sessions_left()) and time.monotonic() < deadline:
+        time.sleep(SECONDS_PER_TURN)
+    note("over", workers=looking.workers_left(), sessions=sessions)

@@ -148,10 +148,9 @@ async def test_connections_from_a_time_when_the_server_was_read_only_are_let_go_
     database: str, connection: psycopg.Connection
 ) -> None:
     """Else each of them would fail one more statement, long after others have succeeded."""
-    pool = await open_async_pool(find_address(database), size=4)
     read_only = f"alter database {connection.info.dbname} set default_transaction_read_only"
     connection.execute(f"{read_only} = on")
-    await (await pool.getconn()).close()  # as one does that was found to be read-only
+    pool = await open_async_pool(find_address(database), size=3)
     before, in_use = await pool.getconn(), await pool.getconn()
     await pool.putconn(before)
     connection.execute(f"{read_only} = off")
@@ -183,6 +182,30 @@ async def test_a_connection_lost_in_the_middle_says_that_the_outcome_is_unknown(
         with pytest.raises(DatabaseUnavailableError, match="may or may not have taken effect"):
             await add
     await client.add_raw_job("x")
+
+
+async def test_a_call_that_is_under_way_when_the_client_closes_comes_to_its_end(
+    database: str, connection: psycopg.Connection
+) -> None:
+    async with Client(database) as client:
+        with connection.transaction(), psycopg.connect(database, autocommit=True) as observer:
+            connection.execute("lock table graphile_worker._private_jobs")
+            adding = asyncio.create_task(client.add_raw_job("x"))
+            await until(lambda: somebody_waits_for_a_lock(observer), "the call is under way")
+            await client.close()
+
+        job = await adding
+
+    assert connection.execute("select id from graphile_worker.jobs").fetchall() == [(job.id,)]
+    await until(lambda: _others(connection) == 0, "its connection is closed")
+
+
+def _others(connection: psycopg.Connection) -> int:
+    [(count,)] = connection.execute(
+        "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        " and backend_type = 'client backend'"
+    )
+    return count
 
 
 async def test_a_cancelled_call_leaves_the_client_usable(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Line = dict[str, Any]
+BEGINNING = b'{"event": "'
 
 
 class History:
@@ -32,10 +33,16 @@ class History:
         """What was noted so far, in order of time; only lines of this event and with these facts, if given."""
         wanted = facts if event is None else {"event": event, **facts}
         *whole, _ = self.path.read_bytes().split(b"\n")  # the last one may be half written
-        told = map(json.loads, whole)
+        told = map(_told, whole)
         matching = [line for line in told if wanted.items() <= line.items()]
         return sorted(matching, key=lambda line: line["at"])
 
     def jobs(self, event: str, **facts: Any) -> list[int]:
         """The jobs of these lines."""
         return [line["job"] for line in self.lines(event, **facts)]
+
+
+def _told(line: bytes) -> Line:
+    """A process that is killed in the middle of a write leaves half a line, to which the next is glued."""
+    whole: Line = json.loads(line[line.rindex(BEGINNING) :])
+    return whole

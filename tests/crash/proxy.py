@@ -137,5 +137,6 @@ class _Link:
 
     def reset(self) -> None:
         for end in self.ends:
-            end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+            with contextlib.suppress(OSError):  # the other side may have been faster
+                end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
             end.transport.abort()

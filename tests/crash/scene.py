@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .history import History
+
+
+SECONDS_OF_QUIET = 0.3
 
 
 class Scene:
@@ -43,11 +47,19 @@ class Scene:
         self.gate.touch()
 
     async def add(
-        self, count: int, *, queues: Sequence[str | None] = (None,), task: str = "work", **payload: Any
+        self,
+        count: int,
+        *,
+        queues: Sequence[str | None] = (None,),
+        task: str = "work",
+        max_attempts: int | None = None,
+        **payload: Any,
     ) -> list[int]:
         """Add jobs, spread over the queues."""
         async with Client(self.dsn) as client:
-            specs = [JobSpec(queue_name=queues[number % len(queues)]) for number in range(count)]
+            specs = [
+                JobSpec(queue_name=queues[number % len(queues)], max_attempts=max_attempts) for number in range(count)
+            ]
             jobs = await client.add_raw_jobs([RawJobSpec(task, payload, spec) for spec in specs])
         for job in jobs:
             self.history.note("added", job=job.id)
@@ -56,7 +68,7 @@ class Scene:
     async def free(self, worker: WorkerProcess) -> None:
         """Take its locks away from a worker that is dead, or seems to be. Stands in for recovery."""
         worker_id = worker.worker_id
-        await until(self._is_quiet, "statements under way end")
+        await self.quiet()
         async with Client(self.dsn) as client:
             jobs, claims = self.jobs_of(worker), self.claims_of(worker)
             self.history.note("freed", worker=worker_id, jobs=jobs, claims=claims)
@@ -92,10 +104,24 @@ class Scene:
         """Nothing was lost, and nobody did what was not his to do."""
         check(self.history)
 
-    def _is_quiet(self) -> bool:
-        """Whether no other connection is at work: a statement of a dead process goes on to its end."""
+    async def quiet(self) -> None:
+        """Wait until no connection is at work: a statement of a dead process goes on to its end.
+
+        It may even lie unread before a server process that looks idle, so it must look so for a while.
+        """
+        quiet_since = time.monotonic()
+
+        def is_quiet() -> bool:
+            nonlocal quiet_since
+            if self._is_busy():
+                quiet_since = time.monotonic()
+            return time.monotonic() - quiet_since >= SECONDS_OF_QUIET
+
+        await until(is_quiet, "statements under way end")
+
+    def _is_busy(self) -> bool:
         others = "datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
-        return not self._rows(f"select from pg_stat_activity where {others} and state <> 'idle'")
+        return bool(self._rows(f"select from pg_stat_activity where {others} and state <> 'idle'"))
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         with psycopg.connect(self.dsn, autocommit=True) as connection:

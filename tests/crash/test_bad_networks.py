@@ -84,7 +84,7 @@ async def test_a_worker_that_cannot_reconnect_for_a_while_goes_on_when_it_can(
     scene: Scene, proxy: Proxy, fate: Fate
 ) -> None:
     jobs = await scene.add(4, queues=[None, "a"], gate=str(scene.gate))
-    worker = scene.start(proxy.dsn, statement_seconds=1.0, connect_seconds=1)
+    worker = scene.start(proxy.dsn, statement_seconds=3.0, connect_seconds=3)
     await until(lambda: len(scene.history.jobs("started")) >= 2, "jobs run")
 
     proxy.new_connections = fate

@@ -72,7 +72,7 @@ async def test_a_child_that_dies_fails_one_job_and_hurts_no_other(scene: Scene) 
     worker = scene.start(concurrency=3)
     await until(lambda: len(scene.history.jobs("started")) == 2, "two children run")
 
-    [dying] = await scene.add(1, task="work_in_child", dies=True, **payload)
+    [dying] = await scene.add(1, task="work_in_child", max_attempts=1, dies=True, **payload)
 
     await until(lambda: scene.history.jobs("failed") == [dying], "the job of the dead child fails")
     [line] = scene.history.lines("failed")

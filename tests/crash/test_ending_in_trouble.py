@@ -20,7 +20,7 @@ __all__ = ["proxy"]
 
 @pytest.mark.parametrize("fate", [Fate.REFUSED, Fate.SWALLOWED])
 async def test_a_worker_that_cannot_reconnect_ends_when_told_to(scene: Scene, proxy: Proxy, fate: Fate) -> None:
-    worker = scene.start(proxy.dsn, statement_seconds=1.0, connect_seconds=1)
+    worker = scene.start(proxy.dsn, statement_seconds=3.0, connect_seconds=3)
     await worker.ready()
     proxy.new_connections = fate
     proxy.reset()

@@ -49,7 +49,7 @@ def postmaster(server: EmbeddedPostgres) -> int | None:
         with psycopg.connect(server.dsn) as connection:
             connection.execute("select")
         return int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
-    except (psycopg.OperationalError, OSError):
+    except (psycopg.OperationalError, OSError, IndexError):  # its file may be empty while it starts
         return None
 
 

@@ -30,7 +30,7 @@ async def test_a_thawed_worker_cannot_settle_what_was_taken_from_it(
     frozen.thaw()
 
     await until(lambda: sorted(scene.history.jobs("refused")) == taken, f"settlements of {taken} are refused")
-    assert set(taken) <= set(scene.history.jobs("settled", pid=following.pid))
+    await until(lambda: {*taken} <= {*scene.history.jobs("settled", pid=following.pid)}, "the other settles them")
     await scene.all_done()
     scene.check()
 

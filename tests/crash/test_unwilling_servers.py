@@ -76,7 +76,7 @@ async def test_a_server_that_was_read_only_for_a_while_is_written_to_again(scene
 async def test_statements_that_may_not_take_long_are_tried_again(
     scene: Scene, role: Role, connection: psycopg.Connection, limit: str
 ) -> None:
-    role.alter(f"set {limit} = '100ms'")
+    role.alter(f"set {limit} = '2s'")
     jobs = await scene.add(6, queues=[None, "a"], gate=str(scene.gate))
     worker = scene.start(role.dsn)
     await until(lambda: len(scene.history.jobs("started")) >= 2, "jobs run")
@@ -130,7 +130,8 @@ async def test_a_settlement_that_deadlocks_with_producers_of_the_same_keys_is_wr
         for key in ("first", "second"):
             job = await client.add_raw_job("work", {"gate": str(scene.gate)}, JobSpec(job_key=key))
             scene.history.note("added", job=job.id)
-    worker = scene.start(role.dsn, gather_seconds=0.3)
+    role.alter("set deadlock_timeout = '5s'")  # it looks once; by then there must be one
+    worker = scene.start(role.dsn, gather_seconds=2)
     await until(lambda: len(scene.history.jobs("started")) == 2, "both jobs run")
     jobs = sorted(scene.history.jobs("started"))
 

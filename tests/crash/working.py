@@ -15,7 +15,7 @@ from tests.waiting import until
 
 from ferryman import App, Worker, WorkerContext
 from ferryman.database import pools
-from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
+from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobPermanentlyFail, SettleRefused, WorkerStart
 from ferryman.worker import LocalQueueConfig, connection, listener, sync_points
 
 from . import child_tasks
@@ -79,7 +79,8 @@ def _settled(event: JobComplete) -> None:
 
 
 @hooks.on(JobFail)
-def _failed(event: JobFail) -> None:
+@hooks.on(JobPermanentlyFail)
+def _failed(event: JobFail | JobPermanentlyFail) -> None:
     history.note("failed", job=event.job.id, worker=event.worker_id, error=event.error.partition("\n")[0])
 
 
@@ -107,6 +108,7 @@ def main() -> None:
         complete_job_batch_delay=timedelta(seconds=options["gather_seconds"]),
         local_queue=None if options["prefetch"] is None else LocalQueueConfig(size=options["prefetch"]),
         use_notification_delivery=options["listens"],
+        blocked_loop_threshold=None,
         hooks=hooks,
     )
     asyncio.run(worker.run())

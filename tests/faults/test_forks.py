@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,4 +103,8 @@ def connections(scene: Scene) -> int:
 
 
 def open_files(pid: int) -> list[str]:
-    return [*map(os.readlink, Path(f"/proc/{pid}/fd").iterdir())]
+    names = []
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since
+            names.append(str(file.readlink()))
+    return names

@@ -61,11 +61,11 @@ async def test_minutes_that_both_make_up_for_at_the_same_time_fire_once(
 ) -> None:
     now = datetime.now(UTC)
     for name in NAMES:
-        make_known(observer, name, now - timedelta(hours=20))
+        make_known(observer, name, now - timedelta(hours=40))
     async with Client(database) as client:
-        with nodes.working(version, database, command="schedule", crontab=_crontab("node", "1d")) as node:
+        with nodes.working(version, database, command="schedule", crontab=_crontab("node", "2d")) as node:
             await until(lambda: _count(observer, "node") > 0, "Node has begun to schedule")
-            await _scheduler(client, "1d").tick()
+            await _scheduler(client, "2d").tick()
             assert node.stop() == "stopped"
 
     jobs = _jobs(observer)
@@ -74,7 +74,7 @@ async def test_minutes_that_both_make_up_for_at_the_same_time_fire_once(
     for name in NAMES:
         minutes = sorted(job["minute"] for job in jobs if job["name"] == name)
         assert minutes == [minutes[0] + number * MINUTE for number in range(len(minutes))]
-        assert now - timedelta(hours=20) <= minutes[0] <= now - timedelta(hours=20) + MINUTE
+        assert now - timedelta(hours=40) <= minutes[0] <= now - timedelta(hours=40) + MINUTE
         assert minutes[-1] >= now - MINUTE
     assert _count(observer, "node") > 0
     assert _count(observer, "ferryman") > 0

@@ -16,6 +16,7 @@ from tests.interop import nodes
 from tests.waiting import until
 
 from ferryman import App, JobSpec, Worker
+from ferryman.hooks import HookRegistry, WorkerStart
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +37,11 @@ async def test_each_job_runs_once_and_queues_stay_serial(version: str, database:
 
     async with app.client() as client:
         with nodes.working(version, database, command="share", history=str(history)) as node:
-            worker = Worker(app, concurrency=4)
+            has_started, hooks = asyncio.Event(), HookRegistry()
+            hooks.on(WorkerStart, lambda _: has_started.set())
+            worker = Worker(app, concurrency=4, hooks=hooks)
             running = asyncio.create_task(worker.run())
+            await has_started.wait()
             await client.add_jobs([_job(shared, number) for number in range(JOBS)])
             with psycopg.connect(database, autocommit=True) as observer:
                 await until(lambda: _is_empty(observer), "all jobs are done")

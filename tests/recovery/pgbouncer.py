@@ -23,14 +23,17 @@ PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/s
 SECONDS_TO_START = 20.0
 
 
+class PortTakenError(AssertionError):
+    """Somebody else was faster, most likely."""
+
+
 class PgBouncer:
     """Lends server connections for the time of a transaction. `folder` must be within reach of everybody."""
 
     def __init__(self, dsn: str, folder: Path) -> None:
         self._dsn = dsn
         self._folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self._port = probe.getsockname()[1]
+        self._port = _free_port()
 
     @property
     def dsn(self) -> str:
@@ -38,7 +41,11 @@ class PgBouncer:
         return f"postgresql://anybody@127.0.0.1:{self._port}/pooled"
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except PortTakenError:
+            self._port = _free_port()
+            self.start()
         return self
 
     def __exit__(
@@ -66,7 +73,8 @@ class PgBouncer:
     def _wait(self) -> None:
         deadline = time.monotonic() + SECONDS_TO_START
         while not self._answers():
-            assert self._process.poll() is None, "PgBouncer did not start; see its output"
+            if self._process.poll() is not None:
+                raise PortTakenError("PgBouncer did not start; see its output")
             assert time.monotonic() < deadline, "PgBouncer does not answer"
 
     def _answers(self) -> bool:
@@ -84,6 +92,11 @@ class PgBouncer:
             f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self._port}\nunix_socket_dir =\n"
             "auth_type = any\npool_mode = transaction\ndefault_pool_size = 3\n"
         )
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def find_pgbouncer() -> str:

@@ -276,7 +276,7 @@ def test_an_insert_that_the_server_refused_is_tried_again_under_the_same_id(
 def test_a_beat_does_not_wait_for_ever_for_somebody_who_locks_its_row(
     database: str, life: SteppedLife, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "STATEMENT_SECONDS", 0.1)
+    monkeypatch.setattr(session, "STATEMENT_SECONDS", 2.0)
     life.step()
     with psycopg.connect(database) as other:
         other.execute("select from graphile_worker._private_workers for update")

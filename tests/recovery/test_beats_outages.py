@@ -6,20 +6,22 @@ import asyncio
 import os
 import signal
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from tests.crash.proxy import Proxy
+from tests.embedded.processes import watchdogs
 from tests.waiting import until
 
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.recovery import session
 
-from .life import Life, beat_of, holder_of, key_of, over_tcp
+from .life import QUICK, Life, beat_of, holder_of, key_of, over_tcp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -41,15 +43,27 @@ def postmaster(server: EmbeddedPostgres) -> int | None:
         with psycopg.connect(server.dsn) as connection:
             connection.execute("select")
         return int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
-    except (psycopg.OperationalError, OSError):
+    except (psycopg.OperationalError, OSError, IndexError):  # its file may be empty while it starts
         return None
+
+
+@contextmanager
+def frozen(*pids: int) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "stopped"])
 async def test_all_workers_come_back_after_the_server_went_away_and_nobody_is_taken_for_dead(
     own_server: EmbeddedPostgres, how: signal.Signals
 ) -> None:
-    lives = [Life(own_server.dsn) for _ in range(3)]
+    rhythm = replace(QUICK, grace=3.0)
+    lives = [Life(own_server.dsn, rhythm=rhythm) for _ in range(3)]
     with ExitStack() as stack:
         for life in lives:
             stack.enter_context(closing(life.beats))
@@ -58,7 +72,9 @@ async def test_all_workers_come_back_after_the_server_went_away_and_nobody_is_ta
         killed = postmaster(own_server)
         assert killed is not None
 
-        os.kill(killed, how)
+        with frozen(*watchdogs(own_server.folder)):  # nobody starts it again
+            os.kill(killed, how)
+            await asyncio.sleep(rhythm.grace + 1.0)
         await until(lambda: postmaster(own_server) not in {None, killed}, "the server is back")
 
         with psycopg.connect(own_server.dsn, autocommit=True) as connection:

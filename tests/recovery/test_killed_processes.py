@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.crash.history import History
 from tests.crash.scene import Scene
-from tests.waiting import until
 
 from ferryman import Client, SweepStaleWorkersOptions
 
@@ -37,7 +36,7 @@ async def test_the_next_worker_runs_what_a_killed_one_held_and_each_job_ends_onc
     await scene.add(8, queues=[None, "a", "b"])
     dead = scene.start(faults=f"{point}:kill", prefetch=prefetch)
     await dead.died()
-    await until(scene._is_quiet, "its last statement ends")
+    await scene.quiet()
     held, left = scene.jobs_of(dead), scene.jobs()
     scene.history.note("freed", worker=dead.worker_id, jobs=held, claims=scene.claims_of(dead))
 

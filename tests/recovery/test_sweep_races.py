@@ -221,7 +221,7 @@ async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
     stage: Stage, sweeper: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A frozen process keeps its session, and with it the lock of sweeps, until the server ends it."""
-    monkeypatch.setattr(recovering, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(recovering, "IDLE_SECONDS", 3.0)
     job_id = stage.held_job(stage.worker())
     hooks, has_lock, is_over = HookRegistry(), asyncio.Event(), asyncio.Event()
 
@@ -238,6 +238,7 @@ async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
 
     hanging = asyncio.create_task(AsyncSession(lambda: sweeper.pool, sweeper.schema).run(half_a_sweep()))
     await has_lock.wait()
+    monkeypatch.undo()
     assert (await sweep_as_worker(sweeper)).is_already_running
     await until(lambda: not _is_lock_held(stage), "the server ends the session")
     assert not (await sweep_as_worker(sweeper)).is_already_running

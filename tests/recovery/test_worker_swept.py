@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from contextlib import suppress
 from datetime import timedelta
@@ -33,10 +34,11 @@ async def take_jobs(fleet: Fleet, worker_id: str) -> None:
 
 async def test_a_handler_in_a_thread_can_ask_whether_its_job_was_taken_away(fleet: Fleet) -> None:
     """Threads cannot be cancelled. This one ends by itself."""
-    app, noticed = App(fleet.dsn), []
+    app, has_begun, noticed = App(fleet.dsn), threading.Event(), []
 
     @app.task
     def compute(ctx: WorkerContext) -> None:
+        has_begun.set()
         ends_at = time.monotonic() + 20
         while not ctx.lease_lost and time.monotonic() < ends_at:
             time.sleep(0.01)
@@ -45,16 +47,17 @@ async def test_a_handler_in_a_thread_can_ask_whether_its_job_was_taken_away(flee
     await fleet.add("compute")
     worker = worker_of(app, recovery=recovery_of(PATIENT))
     async with running(worker):
-        await until(lambda: fleet.jobs()[0].locked_by is not None, "the job runs")
+        await until(has_begun.is_set, "the job runs")
         await take_jobs(fleet, worker.worker_id)
         await until(lambda: noticed == [True], "the handler notices")
 
 
 async def test_a_handler_that_was_swept_cannot_complete_its_job_in_a_transaction(fleet: Fleet) -> None:
-    app, refused, gate = App(fleet.dsn), [], asyncio.Event()
+    app, refused, has_begun, gate = App(fleet.dsn), [], asyncio.Event(), asyncio.Event()
 
     @app.task
     async def pay(ctx: WorkerContext) -> None:
+        has_begun.set()
         with suppress(asyncio.CancelledError):
             await gate.wait()
         async with Client(fleet.dsn) as client, client.pool.connection() as connection:
@@ -66,7 +69,7 @@ async def test_a_handler_that_was_swept_cannot_complete_its_job_in_a_transaction
     [job] = await fleet.add("pay")
     worker = worker_of(app, recovery=recovery_of(PATIENT))
     async with running(worker):
-        await until(lambda: fleet.job(job).locked_by is not None, "the job runs")
+        await until(has_begun.is_set, "the job runs")
         await take_jobs(fleet, worker.worker_id)
         await until(lambda: len(refused) == 1, "the completion is refused")
     assert fleet.job(job).attempts == 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.recovery.fleet import idle_app
-from tests.recovery.quick import QUICK, recovery_of
+from tests.recovery.quick import PATIENT, QUICK, recovery_of
 from tests.waiting import until
 from tests.worker.life import running, worker_of
 
@@ -78,7 +78,7 @@ async def test_a_worker_claims_again_under_its_new_id_what_was_taken_from_it(
     fleet: Fleet, prefetch: int | None
 ) -> None:
     """Nobody else knows the task: the job goes from the worker back to the worker."""
-    [zombie] = await fleet.started(QUICK, prefetch=prefetch, concurrency=1)
+    [zombie] = await fleet.started(PATIENT, prefetch=prefetch, concurrency=1)  # it sweeps nobody
     stranger = worker_of(idle_app(fleet.dsn), recovery=recovery_of())
     async with running(stranger):
         gate = fleet.gate()
@@ -103,6 +103,7 @@ async def test_a_worker_that_was_frozen_while_it_claimed_does_not_start_what_it_
     zombie = fleet.start(QUICK, faults="after_claim:stop")
     await zombie.ready()
     [job] = await fleet.add(queue="a")
+    await until(lambda: fleet.job(job).locked_by == zombie.first_id, "it claims the job")
     [heir] = await fleet.started(QUICK)
 
     await fleet.until_swept(zombie.first_id)

@@ -136,7 +136,7 @@ def _recovered(event: WorkerRecovered) -> None:
 
 def main() -> None:
     logging.basicConfig(level=logging.WARNING, format=f"{os.getpid()} %(message)s")
-    recovering.IDLE_SECONDS = 0.5  # a process may be frozen in the middle of a sweep
+    recovering.IDLE_SECONDS = 2.0  # a process may be frozen in the middle of a sweep
     worker = Worker(
         app,
         concurrency=options["concurrency"],

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.waiting import until
-from tests.worker.life import jobs, run_all, running, worker_of
+from tests.worker.life import jobs, only_job, run_all, running, worker_of
 
-from ferryman import RawJobSpec
+from ferryman import JobSpec, RawJobSpec
 
 if TYPE_CHECKING:
     import psycopg
-    import pytest
 
     from ferryman import App, Client
 
@@ -49,6 +50,38 @@ async def test_thousands_of_jobs_leave_no_task_thread_or_file_behind(
         await work(3000)
         # A connection or two more or less have nothing to do with the number of jobs.
         await until(lambda: all(now <= then + 4 for then, now in zip(before, needs(), strict=True)), "it needs no more")
+
+
+class Large:
+    """What a handler holds."""
+
+
+@pytest.mark.parametrize("place", ["on_the_loop", "in_a_thread"])
+async def test_what_a_failed_handler_held_is_given_back_without_a_garbage_collection(
+    app: App, client: Client, connection: psycopg.Connection, place: str
+) -> None:
+    """The next collection may be far away, and the next job may need the memory."""
+    held: list[weakref.ref[Large]] = []
+
+    def fail() -> None:
+        large = Large()
+        held.append(weakref.ref(large))
+        raise ValueError("x")
+
+    @app.task
+    async def on_the_loop() -> None:
+        fail()
+
+    app.task(fail, identifier="in_a_thread")
+    async with running(worker_of(app)):
+        gc.collect()
+        gc.disable()
+        try:
+            await client.add_raw_job(place, spec=JobSpec(max_attempts=1))
+            await until(lambda: only_job(connection).last_error is not None, "the job fails")
+            await until(lambda: held[0]() is None, "what it held is gone")
+        finally:
+            gc.enable()
 
 
 async def test_without_a_thread_to_spare_one_job_fails_and_the_worker_goes_on(

@@ -50,7 +50,7 @@ class _Idle(Generic[C]):
 
     def meet(self, connection: C) -> C:
         """Note a new connection. If it may write, those that may not lead to what the server was before."""
-        self._may_write = not connection.is_read_only
+        self._may_write = self._may_write or not connection.is_read_only
         return connection
 
     def take(self) -> C | None:

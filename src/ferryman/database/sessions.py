@@ -122,7 +122,8 @@ class AsyncSession:
 
     async def _own(self) -> OwnAsyncConnection:
         if self._connection is None:
-            self._connection = await self._pool().getconn()
+            self._lender = self._pool()
+            self._connection = await self._lender.getconn()
         return self._connection
 
     async def _end(self, command: LiteralString) -> None:
@@ -138,12 +139,15 @@ class AsyncSession:
         if self._connection is None:
             return
         connection, self._connection = self._connection, None
-        if self._in_transaction:
-            with contextlib.suppress(psycopg.Error):
-                await connection.rollback()
-        if self._is_stale:
-            await connection.close()
-        await self._pool().putconn(connection)
+        try:
+            if self._in_transaction:
+                with contextlib.suppress(psycopg.Error):
+                    await connection.rollback()
+            if self._is_stale:
+                await connection.close()
+        finally:
+            # To where it came from: the client may have been closed since. Also when cancelled.
+            await self._lender.putconn(connection)
 
 
 class SyncSession:
@@ -219,7 +223,8 @@ class SyncSession:
 
     def _own(self) -> OwnConnection:
         if self._connection is None:
-            self._connection = self._pool().getconn()
+            self._lender = self._pool()
+            self._connection = self._lender.getconn()
         return self._connection
 
     def _end(self, command: LiteralString) -> None:
@@ -235,12 +240,14 @@ class SyncSession:
         if self._connection is None:
             return
         connection, self._connection = self._connection, None
-        if self._in_transaction:
-            with contextlib.suppress(psycopg.Error):
-                connection.rollback()
-        if self._is_stale:
-            connection.close()
-        self._pool().putconn(connection)
+        try:
+            if self._in_transaction:
+                with contextlib.suppress(psycopg.Error):
+                    connection.rollback()
+            if self._is_stale:
+                connection.close()
+        finally:
+            self._lender.putconn(connection)
 
 
 async def _decided(step: Decide) -> object:

@@ -36,9 +36,12 @@ class Threads:
         thread.orders.put((contextvars.copy_context(), call, ended))
         # A future cannot carry every exception: some would stop those who wait. So they come as values.
         result, error = await ended
-        if error is not None:
+        if error is None:
+            return result
+        try:
             raise error
-        return result
+        finally:
+            del error, ended  # else it would hold itself, and all that its handler had, until a garbage collection
 
     def close(self) -> None:
         """Let go of all threads; busy ones end with what they do."""
