@@ -45,7 +45,7 @@ def server() -> Iterator[EmbeddedPostgres]:
     """The PostgreSQL that all tests share. It loses data in a power cut, which tests do not need to survive."""
     with reachable_folder() as folder:
         # Autovacuum comes when it likes; tests that need it run VACUUM themselves.
-        settings = {"fsync": "off", "max_connections": "300", "autovacuum": "off"}
+        settings = {"fsync": "off", "max_connections": "300", "autovacuum": "off", "track_commit_timestamp": "on"}
         with EmbeddedPostgres(folder / "postgres", settings=settings, linger=timedelta()) as started:
             yield started
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
-import tempfile
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -25,15 +25,19 @@ sys.exit(demo.main())
 """
 
 
-def test_the_demo_finds_every_fact_as_it_should_be_and_leaves_nothing_behind() -> None:
-    folders = set(Path(tempfile.gettempdir()).glob("ferryman-demo-*"))
-
-    ran = subprocess.run([sys.executable, EXAMPLES / "demo.py"], capture_output=True, text=True, check=False)
+def test_the_demo_finds_every_fact_as_it_should_be_and_leaves_nothing_behind(server_folder: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, EXAMPLES / "demo.py"],
+        env={**os.environ, "TMPDIR": str(server_folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "✗" not in ran.stdout
     assert ran.stderr == ""
-    assert folders >= set(Path(tempfile.gettempdir()).glob("ferryman-demo-*"))
+    assert [*server_folder.iterdir()] == []
     shown = " ".join(ran.stdout.split())
     assert re.search(r"chime ran for \d\d:\d\d \(missed\), .*; 3 workers look after it", shown)
     assert re.search(r"killed (\S+) \(process \d+\) in the midst of [1-9]\d* jobs", shown)

@@ -16,7 +16,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from cli.workers import STARTED, Started, probe, until
+from cli.workers import LONG_STORM, STARTED, Started, probe, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,6 +110,7 @@ def test_fifty_signals_in_a_row_are_like_one(
     worker: Callable[..., Started], folder: Path, sync_client: SyncClient
 ) -> None:
     sync_client.add_raw_job("sleep_until_told")
+    (folder / "tasks.py").write_text(TASKS + LONG_STORM)
     started = worker("--grace", "60")
     started.wait_for("good night")
 

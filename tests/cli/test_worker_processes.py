@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli.workers import STARTED, Started, children_of, is_gone, probe, until
+from cli.workers import LONG_STORM, STARTED, Started, children_of, is_gone, probe, until
 from ferryman import RawJobSpec
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.supervising import LONGEST_PAUSE_SECONDS, SECONDS_TO_END, Supervisor, pause_after
@@ -136,8 +136,12 @@ def test_once_does_not_replace_a_process_that_dies(supervisor: Callable[..., Sta
 
 
 def test_a_process_that_hangs_makes_all_of_them_dead_and_one_that_died_makes_them_unready(
-    supervisor: Callable[..., Started], sync_client: SyncClient
+    supervisor: Callable[..., Started], folder: Path, sync_client: SyncClient
 ) -> None:
+    slow = folder / "slow to start"
+    (folder / "tasks.py").write_text(
+        f"import pathlib\nimport time\n\nwhile pathlib.Path({str(slow)!r}).exists():\n    time.sleep(0.01)\n{TASKS}"
+    )
     started = supervisor("--processes", "2", "--health-port", "0", "--stuck-after", "2")
     livez = re.findall(r"http://\S+", started.wait_for("health probes")[0])[0]
     readyz = livez.replace("livez", "readyz")
@@ -148,9 +152,11 @@ def test_a_process_that_hangs_makes_all_of_them_dead_and_one_that_died_makes_the
     os.kill(victim, signal.SIGSTOP)
     until(lambda: probe(livez)[0] == 503, "one is not alive")
     assert "an event loop has not ticked" in probe(readyz)[1]
+    slow.touch()
     os.kill(victim, signal.SIGKILL)
     until(lambda: probe(readyz) == (503, "starting"), "one is being replaced")
     until(lambda: probe(livez) == (200, "alive"), "a process that starts is no dead one")
+    slow.unlink()
 
     until(lambda: probe(readyz) == (200, "ready"), "both are ready again")
     assert started.stop() == 0
@@ -185,6 +191,7 @@ def test_fifty_signals_in_a_row_are_like_one(
     supervisor: Callable[..., Started], folder: Path, sync_client: SyncClient
 ) -> None:
     sync_client.add_raw_job("hold")
+    (folder / "tasks.py").write_text(TASKS + LONG_STORM)
     started = supervisor("--processes", "2", "--grace", "60")
     started.wait_for("held by process")
     started.wait_for(STARTED, times=2)

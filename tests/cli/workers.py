@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
+LONG_STORM = "\nimport ferryman.worker.stopping\n\nferryman.worker.stopping.SECONDS_THAT_A_STORM_LASTS = 600.0\n"
+"""A line for an application whose worker takes many signals for one, however long they take to come."""
 STARTED = r"worker \S+ runs \d+ tasks"
 
 

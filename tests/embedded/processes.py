@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ def has_backends(folder: Path) -> bool:
 def kill(*pids: int) -> None:
     """SIGKILL, and wait until it took effect."""
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.kill(pid, signal.SIGKILL)
     eventually(lambda: not any(is_running(pid) for pid in pids))
 
 
@@ -109,7 +111,8 @@ def is_quiet(folder: Path) -> bool:
 def end_all(folder: Path) -> None:
     """Leave nothing behind, whatever the test did."""
     for pid in watchdogs(folder):
-        os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
     try:
         eventually(lambda: is_quiet(folder), within=5)
     except AssertionError:

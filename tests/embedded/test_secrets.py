@@ -21,7 +21,8 @@ def password_of(folder: Path) -> str:
 
 
 def test_the_password_is_in_one_file_that_only_the_owner_reads(server, folder):
-    found = subprocess.run(["grep", "-rlF", password_of(folder), folder], check=True, capture_output=True, text=True)
+    # It complains about files that vanish while it looks.
+    found = subprocess.run(["grep", "-rlF", password_of(folder), folder], check=False, capture_output=True, text=True)
 
     assert found.stdout.split() == [str(folder / "password")]
     assert (folder / "password").stat().st_mode & 0o777 == 0o600

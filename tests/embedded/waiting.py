@@ -7,7 +7,7 @@ from typing import TypeVar
 Fact = TypeVar("Fact")
 
 
-def eventually(find: Callable[[], Fact | None], *, within: float = 20, every: float = 0.02) -> Fact:
+def eventually(find: Callable[[], Fact | None], *, within: float = 60, every: float = 0.02) -> Fact:
     """Ask until the answer is truthy, and give it back."""
     deadline = time.monotonic() + within
     while not (fact := find()):

@@ -1,4 +1,4 @@
-"""A program that runs a worker until a signal ends it: `python -m tests.worker.ending_program DSN`."""
+"""A program that runs a worker until a signal ends it: `python -m tests.worker.ending_program DSN STORM_SECONDS`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from ferryman import App, Worker, WorkerShutdownConfig
+from ferryman import App, Worker, WorkerContext, WorkerShutdownConfig
+from ferryman.worker import stopping
 
 app = App(sys.argv[1])
 
 
 @app.task
-async def work(note: str, seconds: float) -> None:
-    await asyncio.to_thread(Path(note).touch)
-    await asyncio.sleep(seconds)
+async def work(ctx: WorkerContext, folder: str) -> None:
+    """Tell what it knows by files, and run until one called `gate` exists."""
+    begun, told, gate = (Path(folder) / name for name in ("begun", "told", "gate"))
+    await asyncio.to_thread(begun.touch)
+    while not await asyncio.to_thread(gate.exists):
+        if ctx.is_shutting_down:
+            await asyncio.to_thread(told.touch)
+        await asyncio.sleep(0.01)
 
 
 if __name__ == "__main__":
+    stopping.SECONDS_THAT_A_STORM_LASTS = float(sys.argv[2])
     # Longer than any test waits.
-    shutdown = WorkerShutdownConfig(grace_period=timedelta(minutes=1))
-    asyncio.run(Worker(app, concurrency=2, shutdown=shutdown).run())
+    shutdown = WorkerShutdownConfig(grace_period=timedelta(minutes=2))
+    asyncio.run(Worker(app, concurrency=2, shutdown=shutdown, blocked_loop_threshold=None).run())

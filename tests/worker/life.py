@@ -46,9 +46,10 @@ async def running(worker: Worker) -> AsyncIterator[asyncio.Task[None]]:
 
 
 def jobs(connection: psycopg.Connection) -> list[Any]:
-    """All jobs, oldest first, with `due_in`: the seconds until run_at."""
+    """All jobs, oldest first, with `due_in`: the seconds until run_at, as it was when they were written."""
     rows = connection.cursor(row_factory=namedtuple_row).execute(
-        "select *, extract(epoch from run_at - now())::float8 as due_in from graphile_worker._private_jobs order by id"
+        "select *, extract(epoch from run_at - pg_xact_commit_timestamp(xmin))::float8 as due_in"
+        " from graphile_worker._private_jobs order by id"
     )
     return rows.fetchall()
 

@@ -11,9 +11,12 @@ import psycopg
 from tests.processes import note_pid
 
 from ferryman import App, BatchResult, Fail, Snooze, WorkerContext
+from ferryman.retries import FixedDelay
 
 app = App()
-in_child = app.task(run_in="process")
+NEVER = FixedDelay(3600.0)
+"""Not within a test, so that each job is tried once."""
+in_child = app.task(run_in="process", retry=NEVER)
 
 
 @in_child
@@ -41,17 +44,17 @@ def die() -> None:
     os._exit(3)
 
 
-@app.task(run_in="process", on_crash="fail")
+@app.task(run_in="process", retry=NEVER, on_crash="fail")
 def die_once() -> None:
     os._exit(3)
 
 
-@app.task(run_in="process", on_crash="requeue")
+@app.task(run_in="process", retry=NEVER, on_crash="requeue")
 def die_and_come_back() -> None:
     os._exit(3)
 
 
-@app.task(run_in="process", timeout=timedelta(milliseconds=300))
+@app.task(run_in="process", retry=NEVER, timeout=timedelta(milliseconds=300))
 def dawdle() -> None:
     time.sleep(60)
 
@@ -62,7 +65,7 @@ def begin(path: str) -> None:
     time.sleep(60)
 
 
-@app.task(run_in="process", batch=True)
+@app.task(run_in="process", retry=NEVER, batch=True)
 def halve(items: list[int]) -> BatchResult:
     return BatchResult.of_items([None if item % 2 == 0 else ValueError("odd") for item in items])
 

@@ -14,6 +14,7 @@ from ferryman import App, Client, JobSpec, RawJobSpec
 from ferryman.database.statements import Style
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.queries import working
+from ferryman.worker import running as running_module
 from ferryman.worker.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
@@ -129,6 +130,7 @@ async def test_small_jobs_cost_one_statement_for_each_group(
         return await fetch(self, call)
 
     monkeypatch.setattr(WorkerConnection, "fetch", note)
+    monkeypatch.setattr(running_module, "SECONDS_OF_A_TURN", 60.0)
     app = App(database)
 
     @app.task

@@ -76,7 +76,7 @@ async def test_a_lost_claim_settles_nothing(
     added = await client.add_raw_job("hold", spec=JobSpec(queue_name="letters"))
 
     async with running(worker):
-        await asyncio.wait_for(held.has_begun.wait(), 10)
+        await asyncio.wait_for(held.has_begun.wait(), 60)
         taken_by(connection, worker.worker_id if is_same_worker else "another")
         before = [*jobs(connection), *queues(connection)]
         end(held.end)
@@ -95,7 +95,7 @@ async def test_an_unlocked_job_is_not_completed_either(
     await client.add_raw_job("hold", spec=JobSpec(queue_name="letters"))
 
     async with running(worker):
-        await asyncio.wait_for(held.has_begun.wait(), 10)
+        await asyncio.wait_for(held.has_begun.wait(), 60)
         await client.force_unlock_workers([worker.worker_id])
         worker.request_shutdown()
         held.end.set_result(None)
@@ -112,7 +112,7 @@ async def test_a_job_that_was_deleted_under_us_still_frees_its_queue(
     await client.add_raw_job("hold", spec=JobSpec(queue_name="letters"))
 
     async with running(worker_of(app, hooks=held.hooks)):
-        await asyncio.wait_for(held.has_begun.wait(), 10)
+        await asyncio.wait_for(held.has_begun.wait(), 60)
         connection.execute("delete from graphile_worker._private_jobs")
         assert queues(connection)[0].locked_at is not None
         if error is None:
@@ -131,11 +131,11 @@ async def test_a_lost_claim_does_not_hurt_the_others_in_its_batch(
     lost = await client.add_raw_job("hold")
 
     async with running(worker_of(app, hooks=held.hooks)):
-        await asyncio.wait_for(held.has_begun.wait(), 10)
+        await asyncio.wait_for(held.has_begun.wait(), 60)
         taken_by(connection, "another")
         held.has_begun.clear()
         kept = await client.add_raw_job("hold")
-        await asyncio.wait_for(held.has_begun.wait(), 10)
+        await asyncio.wait_for(held.has_begun.wait(), 60)
         held.end.set_result(None)
         await until(lambda: len(held.events) == 2, "both are told")
 

@@ -240,7 +240,7 @@ async def test_a_slow_hook_does_not_keep_run_once_from_returning(app: App, clien
         await asyncio.sleep(0.1)
 
     await client.add_raw_job("end")
-    await asyncio.wait_for(run_all(app, hooks=hooks), 10)
+    await asyncio.wait_for(run_all(app, hooks=hooks), 60)
 
 
 async def test_each_attempt_is_told_anew(app: App, client: Client, seen: Seen, connection: psycopg.Connection) -> None:

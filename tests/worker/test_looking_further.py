@@ -16,6 +16,7 @@ from tests.worker.life import running, worker_of
 from ferryman import App
 from ferryman.queries import working
 from ferryman.queries.working import Search
+from ferryman.worker import reach
 from ferryman.worker.claims import claimed_from_rows
 
 if TYPE_CHECKING:
@@ -192,8 +193,9 @@ def test_what_others_have_locked_is_left_out(table: Session, database: str, sear
 
 
 @pytest.fixture
-async def behind(table: Session) -> Claimer:
+async def behind(table: Session, monkeypatch: pytest.MonkeyPatch) -> Claimer:
     """A claimer whose only job stands behind many others, and which has found it there."""
+    monkeypatch.setattr(reach, "SECONDS_OF_LOOKING_FURTHER", 3600.0)
     table.execute(f"insert into {QUEUES} (queue_name, locked_at) values ('busy', now())")
     table.execute(f"insert into {JOBS} (task_id, priority) select 2, -9 from generate_series(1, 500)")
     table.execute(f"insert into {JOBS} (task_id, priority, job_queue_id) select 1, -9, 1 from generate_series(1, 500)")

@@ -17,6 +17,7 @@ from tests.worker.life import jobs, queues, worker_of
 from ferryman import App, Client, JobSpec, RawJobSpec
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
+from ferryman.retries import FixedDelay
 from ferryman.worker import lost_claims
 from ferryman.worker.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
@@ -62,7 +63,7 @@ async def test_an_outcome_that_was_written_is_not_told_as_refused(
         hooks.on(kind, lambda event: told.append(type(event).__name__))
     app = App(proxy.dsn)
 
-    @app.task
+    @app.task(retry=FixedDelay(3600.0))
     async def work() -> None:
         proxy.passes_replies = False
         if error is not None:

@@ -121,7 +121,7 @@ async def test_threads_that_outlive_their_timeout_do_not_keep_others_waiting(app
 
     await client.add_raw_jobs([RawJobSpec("slow", None), RawJobSpec("slow", None)])
     await client.add_raw_jobs([RawJobSpec("quick", None), RawJobSpec("quick", None)])
-    await asyncio.wait_for(run_all(app, concurrency=1), 10)
+    await asyncio.wait_for(run_all(app, concurrency=1), 60)
     end.set()
 
     assert len(ran) == 2

@@ -125,9 +125,9 @@ async def test_told_to_stop_it_gives_running_jobs_back(
     await client.add_raw_job("stay")
     worker = worker_of(app, shutdown={"grace_period": timedelta()})
     life = asyncio.create_task(worker.run_once())
-    await asyncio.wait_for(has_begun.wait(), 10)
+    await asyncio.wait_for(has_begun.wait(), 60)
     worker.request_shutdown()
-    await asyncio.wait_for(life, 10)
+    await asyncio.wait_for(life, 60)
 
     job = only_job(connection)
     assert (job.attempts, job.locked_at) == (0, None)

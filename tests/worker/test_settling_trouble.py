@@ -73,7 +73,7 @@ async def test_a_write_whose_connection_is_cut_is_tried_again(
 
     await client.add_raw_job("hold")
     async with running(worker_of(app)):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
         with connection.transaction():
             connection.execute("select from graphile_worker._private_jobs for share")
             go_on.set()
@@ -197,6 +197,6 @@ async def test_run_once_does_not_wait_for_the_delays(app: App, client: Client, c
         pass
 
     await client.add_raw_job("end", spec=JobSpec(queue_name="letters"))
-    await asyncio.wait_for(run_all(app, complete_job_batch_delay=MINUTES), 10)
+    await asyncio.wait_for(run_all(app, complete_job_batch_delay=MINUTES), 60)
 
     assert jobs(connection) == []

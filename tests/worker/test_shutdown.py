@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +57,7 @@ async def test_running_jobs_may_finish(app: App, client: Client, connection: psy
     await client.add_raw_job("work")
 
     async with running(worker) as life:
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
         worker.request_shutdown()
         await asyncio.sleep(0)
         assert not life.done()
@@ -78,9 +77,9 @@ async def test_handlers_can_see_that_the_worker_is_ending(app: App, client: Clie
 
     await client.add_raw_job("work")
     async with running(worker):
-        assert await asyncio.wait_for(seen.get(), 10) is False
+        assert await asyncio.wait_for(seen.get(), 60) is False
         worker.request_shutdown()
-        assert await asyncio.wait_for(seen.get(), 10) is True
+        assert await asyncio.wait_for(seen.get(), 60) is True
 
     assert jobs(connection) == []
 
@@ -95,7 +94,7 @@ async def test_a_job_over_the_grace_period_goes_back_as_if_untried(
     await client.add_raw_job("work", spec=JobSpec(queue_name="letters"))
 
     async with running(worker_of(app, hooks=hooks, shutdown={"grace_period": timedelta(milliseconds=50)})):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
 
     job = only_job(connection)
     assert (job.attempts, job.locked_at, job.last_error) == (0, None, INTERRUPTED)
@@ -110,7 +109,7 @@ async def test_the_delay_of_interrupted_jobs_can_be_chosen(app: App, client: Cli
     shutdown = {"grace_period": timedelta(), "interrupted_job_retry_delay": timedelta(seconds=500)}
 
     async with running(worker_of(app, shutdown=shutdown)):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
 
     assert only_job(connection).due_in == pytest.approx(500, abs=5)
 
@@ -123,10 +122,10 @@ async def test_asked_again_clearly_later_jobs_are_interrupted_at_once(
     await client.add_raw_job("work")
 
     async with running(worker) as life:
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
         worker.request_shutdown()
         worker.request_shutdown()
-        await asyncio.wait_for(life, 10)
+        await asyncio.wait_for(life, 60)
 
     job = only_job(connection)
     assert (job.attempts, job.locked_at, job.last_error) == (0, None, INTERRUPTED)
@@ -138,7 +137,7 @@ async def test_asked_again_at_once_jobs_keep_their_time(app: App, client: Client
     await client.add_raw_job("work")
 
     async with running(worker):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
         for _ in range(50):
             worker.request_shutdown()
         await asyncio.sleep(0.05)
@@ -169,7 +168,7 @@ async def test_whatever_a_handler_makes_of_its_cancellation_it_was_interrupted(
     await client.add_raw_job("work")
 
     async with running(worker_of(app, shutdown={"grace_period": timedelta()})):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
 
     job = only_job(connection)
     assert (job.attempts, job.locked_at, job.last_error) == (0, None, INTERRUPTED)
@@ -197,7 +196,7 @@ async def test_a_handler_that_never_ends_does_not_keep_the_worker(
     await client.add_raw_job("work")
 
     async with running(worker_of(app, shutdown={"grace_period": timedelta()})):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
 
     job = only_job(connection)
     assert (job.attempts, job.locked_at, job.last_error) == (0, None, INTERRUPTED)
@@ -228,7 +227,7 @@ async def test_no_job_is_claimed_after_the_end_has_begun(app: App, client: Clien
     await client.add_raw_job("work", spec=JobSpec(queue_name="letters"))
 
     async with running(worker):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
         for _ in range(3):
             await client.add_raw_job("work", spec=JobSpec(queue_name="letters"))
         worker.request_shutdown()
@@ -264,7 +263,7 @@ async def test_a_database_that_does_not_answer_does_not_keep_the_worker(
             connection.execute("lock table graphile_worker._private_job_queues in access exclusive mode")
             await until(lambda: somebody_waits_for_a_lock(observer), "the worker is claiming")
             worker.request_shutdown()
-            await asyncio.wait_for(life, 10)
+            await asyncio.wait_for(life, 60)
 
 
 async def test_a_worker_that_was_asked_to_end_before_it_began_claims_nothing(
@@ -275,26 +274,24 @@ async def test_a_worker_that_was_asked_to_end_before_it_began_claims_nothing(
     worker = worker_of(app)
     worker.request_shutdown()
 
-    await asyncio.wait_for(worker.run(), 10)
+    await asyncio.wait_for(worker.run(), 60)
 
     assert only_job(connection).attempts == 0
 
 
 async def test_an_idle_worker_ends_at_once(app: App, client: Client, connection: psycopg.Connection) -> None:
-    worker = worker_of(app)
+    worker = worker_of(app, shutdown={"grace_period": MINUTES})
     async with running(worker) as life:
         await until(lambda: worker._stopping is not None, "the worker has started")
-        asked = time.monotonic()
         worker.request_shutdown()
-        await asyncio.wait_for(life, 10)
-        assert time.monotonic() - asked < 2
+        await asyncio.wait_for(life, 60)
 
 
 async def test_cancelling_run_gives_jobs_back(app: App, client: Client, connection: psycopg.Connection) -> None:
     has_begun = define(app, wait_for_ever)
     await client.add_raw_job("work")
     life = asyncio.create_task(worker_of(app, shutdown={"grace_period": timedelta()}).run())
-    await asyncio.wait_for(has_begun.wait(), 10)
+    await asyncio.wait_for(has_begun.wait(), 60)
 
     life.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -358,7 +355,7 @@ async def test_hooks_decide_about_jobs_that_a_shutdown_interrupts(
     has_begun, worker = interrupting(app, hooks)
     added = await client.add_raw_job("work", spec=JobSpec(queue_name="letters"))
     async with running(worker):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
 
     [event] = asked
     assert (event.job.id, event.reason) == (added.id, FailureReason.SHUTDOWN_ABORTED)
@@ -379,7 +376,7 @@ async def test_a_hook_can_make_a_failure_of_an_interruption(
     has_begun, worker = interrupting(app, hooks)
     await client.add_raw_job("work")
     async with running(worker):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
 
     job = only_job(connection)
     assert (job.attempts, job.last_error, job.locked_at) == (1, "ShutdownAborted", None)
@@ -397,7 +394,7 @@ async def test_a_hook_can_leave_an_interrupted_job_locked(
     has_begun, worker = interrupting(app, hooks)
     await client.add_raw_job("work")
     async with running(worker):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
         if has_lost_a_reply:
             lost = worker._life._claimer._lost
             lost._newest_token = 0
@@ -423,7 +420,7 @@ async def test_a_hook_that_fails_or_dawdles_does_not_keep_a_job_or_the_worker(
     has_begun, worker = interrupting(app, hooks)
     await client.add_raw_job("work")
     async with running(worker):
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
 
     job = only_job(connection)
     assert (job.attempts, job.last_error, job.locked_at) == (0, INTERRUPTED, None)

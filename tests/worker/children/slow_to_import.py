@@ -10,7 +10,7 @@ from ferryman import App
 app = App()
 
 if "pytest" not in sys.modules:
-    time.sleep(0.4)
+    time.sleep(2.5)
 
 
 @app.task

@@ -82,8 +82,8 @@ async def test_a_child_that_died_while_idle_is_forgotten(pool: ChildPool) -> Non
 async def test_a_c_loop_that_never_ends_is_killed_when_its_time_is_over(pool: ChildPool, tmp_path: Path) -> None:
     order = order_for(tasks.loop_in_c, note=str(tmp_path / "loop"))
     with pytest.raises(TimeoutError) as late:
-        await pool.run(order, timedelta(seconds=0.1))
-    assert str(late.value) == f"{order} ran for more than 0.1 s; its process was ended"
+        await pool.run(order, timedelta(seconds=2))
+    assert str(late.value) == f"{order} ran for more than 2 s; its process was ended"
     assert not is_running(await noted_pid(tmp_path / "loop"))
     assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
 

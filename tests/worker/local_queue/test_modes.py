@@ -130,8 +130,10 @@ async def test_an_announcement_is_followed_at_once(stage: Stage, client: Client)
 
 
 async def test_enough_announcements_end_a_pause(stage: Stage, client: Client) -> None:
-    async with running(stage.worker(pausing(max_abort_threshold=3), concurrency=2)):
+    worker = stage.worker(pausing(max_abort_threshold=3), concurrency=2)
+    async with running(worker):
         await until(lambda: stage.told(LocalQueueRefetchDelayStart) != [], "nothing was found")
+        await until(lambda: worker._life._listener.is_listening, "announcements are heard")
         for number in range(3):
             await client.add_raw_jobs(numbered("note", 1, first=number))
         await until(lambda: stage.told(LocalQueueRefetchDelayAbort) != [], "the pause ends early")

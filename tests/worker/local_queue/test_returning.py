@@ -81,7 +81,7 @@ async def test_what_a_fetch_under_way_brings_goes_back(
         life = asyncio.create_task(worker.run())
         await until(lambda: somebody_waits_for_a_lock(connection), "the fetch waits for the table")
         worker.request_shutdown()
-    await asyncio.wait_for(life, 10)
+    await asyncio.wait_for(life, 60)
 
     assert stage.ran == []
     assert stage.fetched == [10]
@@ -101,7 +101,7 @@ async def test_a_database_that_does_not_answer_does_not_keep_the_worker(
         life = asyncio.create_task(worker.run())
         await until(lambda: somebody_waits_for_a_lock(connection), "the fetch waits for the table")
         worker.request_shutdown()
-        await asyncio.wait_for(life, 10)
+        await asyncio.wait_for(life, 60)
 
     assert stage.modes == [POLLING, RELEASED]
     assert untouched(connection) == list(range(10))
@@ -234,7 +234,7 @@ async def test_a_worker_that_is_cancelled_in_a_fetch_gives_back_what_that_brings
     monkeypatch.setattr(Claimer, "claim", claim_and_wait)
     await client.add_raw_jobs(numbered("note", 5))
     life = asyncio.create_task(stage.worker().run())
-    await asyncio.wait_for(claimed.wait(), 10)
+    await asyncio.wait_for(claimed.wait(), 60)
 
     life.cancel()
     await asyncio.sleep(0)
@@ -253,7 +253,7 @@ async def test_a_worker_that_was_told_to_stop_before_it_began_fetches_nothing(
     worker = stage.worker()
     worker.request_shutdown()
 
-    await asyncio.wait_for(worker.run(), 10)
+    await asyncio.wait_for(worker.run(), 60)
 
     assert stage.fetched == []
     assert stage.modes == [POLLING, RELEASED]

@@ -90,7 +90,7 @@ async def test_it_claims_its_size_beyond_the_slots_and_more_at_half_while_they_a
         await until(lambda: len(stage.ran) == 2, "the next one runs")
         stage.let_end(1)
         await until(lambda: stage.fetched == [5, 2], "two wait, and two more are fetched beside the running one")
-        assert len([job for job in jobs(connection) if job.locked_at is not None]) == 5
+        await until(lambda: len([job for job in jobs(connection) if job.locked_at is not None]) == 5, "five are held")
         stage.let_end(20)
         await until(lambda: len(stage.ran) == 20, "all have run")
 
@@ -264,4 +264,5 @@ async def test_jobs_start_while_tasks_that_were_cleaned_away_get_new_numbers(
             await until(lambda: stage.ran == [0, 1], "the next job starts")
         stage.let_end(2)
         await client.add_raw_jobs(numbered("note", 1, first=9))
+        worker._life._local_queue.pulse()  # it may have looked just before
         await until(lambda: stage.ran == [0, 1, 2, 9], "the task with the new number runs too")

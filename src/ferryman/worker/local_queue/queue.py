@@ -89,6 +89,8 @@ class LocalQueue:
         """Whether the last fetch left jobs behind, as far as we know."""
         self._pulses = 0
         """Announcements since the last fetch began."""
+        self._has_run_dry = False
+        """Whether it wanted a fetch since the last one began."""
         self._news: list[Observer] = []
 
     async def run(self) -> None:
@@ -157,6 +159,7 @@ class LocalQueue:
 
     def _poll_now(self) -> None:
         self._set_mode(LocalQueueMode.POLLING)
+        self._has_run_dry = True
         self._look_at = 0.0
         self._alarm.ring()
 
@@ -190,7 +193,7 @@ class LocalQueue:
 
     async def _fetch(self) -> None:
         wanted = min(LARGEST_FETCH, self._free_slots() + self._size - len(self._cached))
-        is_announced, self._pulses = self._pulses > 0, 0
+        is_announced, self._pulses, self._has_run_dry = self._pulses > 0, 0, False
         self._alarm.hush()
         try:
             claimed = await self._claim(wanted, is_announced=is_announced)
@@ -218,7 +221,7 @@ class LocalQueue:
 
     def _plan_next_fetch(self, claimed: Claimed) -> None:
         now = time.monotonic()
-        if claimed.claims or self._may_be_more or self._pulses > 0:
+        if claimed.claims or self._may_be_more or self._pulses > 0 or self._has_run_dry:
             self._look_at = now
         else:
             due_in = self._poll_seconds if claimed.next_due_in is None else max(0.0, claimed.next_due_in)
