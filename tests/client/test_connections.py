@@ -14,7 +14,10 @@ from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman import App, Client, SyncClient
 from ferryman.database.addresses import find_address
+from ferryman.database.own import OwnAsyncConnection
 from ferryman.database.pools import open_async_pool
+from ferryman.database.sessions import AsyncSession
+from ferryman.database.steps import Transaction, Wait
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.errors import (
     ConfigurationError,
@@ -25,6 +28,8 @@ from ferryman.errors import (
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ferryman.database.steps import Steps
 
 SECRET = "s3cr3t-p4ss"
 
@@ -220,6 +225,33 @@ async def test_a_cancelled_call_leaves_the_client_usable(
             await add
     job = await client.add_raw_job("y")
     assert [found.id for found in (await client.list_jobs()).jobs] == [job.id]
+
+
+async def test_a_call_that_is_cancelled_again_while_it_rolls_back_gives_its_connection_back(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_in_transaction, is_rolling_back = asyncio.Event(), asyncio.Event()
+
+    def steps() -> Steps[None]:
+        yield Transaction()
+        is_in_transaction.set()
+        yield Wait(3600.0)
+
+    async def never_end(_: OwnAsyncConnection) -> None:
+        is_rolling_back.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(OwnAsyncConnection, "rollback", never_end)
+    async with Client(database, max_connections=1) as client:
+        call = asyncio.create_task(AsyncSession(lambda: client.pool, client.schema).run(steps()))
+        for moment in (is_in_transaction, is_rolling_back):
+            await moment.wait()
+            call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+        async with asyncio.timeout(20):
+            assert (await client.counts()).total == 0
 
 
 async def test_two_clients_deadlocked_by_a_third_party_both_succeed(database: str) -> None:
