@@ -24,6 +24,7 @@ SETTINGS = {
     "max_connections": "100",
     "max_prepared_transactions": "5",
     "wal_level": "logical",
+    "track_commit_timestamp": "on",  # for `tests.worker.life.jobs`
     "max_notify_queue_pages": "64",  # the fewest: half a megabyte fills them
     "autovacuum_naptime": "1h",  # on, as it should be, but it comes when no test expects it
 }
