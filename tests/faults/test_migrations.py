@@ -31,7 +31,7 @@ GO_ON = "drop event trigger wait_in_the_middle; drop function public.wait_in_the
 WITHOUT_THE_LAST_EXTENSIONS = """
     drop table graphile_worker._ferryman_progress;
     drop table graphile_worker._ferryman_schedules;
-    delete from graphile_worker._ferryman_migrations where id in (3, 5);
+    delete from graphile_worker._ferryman_migrations where id in (3, 5, 6);
 """
 
 pytestmark = pytest.mark.timeout(400)

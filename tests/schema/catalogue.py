@@ -19,6 +19,7 @@ OURS = frozenset(
         "_ferryman_migrations",
         "_ferryman_progress",
         "_ferryman_queued_jobs_by_task",
+        "_ferryman_schedule_flags",
         "_ferryman_schedules",
         "_ferryman_started_jobs",
         "_ferryman_task_policies",

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.schema.carrying import carry_out
 from tests.schema.catalogue import OURS, catalogue
 
+from ferryman import SyncClient
 from ferryman.errors import DatabaseError, IncompatibleSchemaError
 from ferryman.schema import Outcome, Uninstallation, extensions, inspect, migrate, uninstall_extensions
 from ferryman.schema.extensions import EXTENSIONS, LATEST_EXTENSION, Extension
@@ -49,6 +51,20 @@ def test_a_later_extension_is_added_to_those_that_are_there(database: str, monke
     assert carry_out(database, migrate).outcome is Outcome.ADOPTED
     assert carry_out(database, inspect).extension_revision == LATEST_EXTENSION + 1
     assert carry_out(database, migrate).outcome is Outcome.NOTHING
+
+
+def test_schedules_from_before_they_had_flags_are_kept_and_may_get_some(
+    database: str, connection: psycopg.Connection
+) -> None:
+    with SyncClient(database) as client:
+        client.schedules.add("0 8 * * * report")
+        connection.execute("alter table graphile_worker._ferryman_schedules drop column flags")
+        connection.execute("delete from graphile_worker._ferryman_migrations where id = 6")
+        assert carry_out(database, migrate).outcome is Outcome.ADOPTED
+
+        [kept] = client.schedules.list()
+        assert (kept.identifier, kept.crontab.flags) == ("report", None)
+        assert client.schedules.change("report", replace(kept.crontab, flags=["loud"])).crontab.flags == ("loud",)
 
 
 def test_extensions_of_a_newer_ferryman_are_not_uninstalled(database: str, connection: psycopg.Connection) -> None:

@@ -58,6 +58,7 @@ EXTENSIONS = (
         ("_ferryman_jobs_by_task", "_ferryman_queued_jobs_by_task", "_ferryman_jobs_by_queue"),
     ),
     Extension(5, "progress of jobs", ("_ferryman_progress",)),
+    Extension(6, "flags of schedules", ("_ferryman_schedule_flags",)),
 )
 LATEST_EXTENSION = EXTENSIONS[-1].id
 

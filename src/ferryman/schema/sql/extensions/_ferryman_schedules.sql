@@ -16,7 +16,6 @@ create table :schema._ferryman_schedules (
     queue_name text,
     max_attempts smallint check (max_attempts >= 1),
     priority smallint,
-    flags text[],
     job_key text,
     job_key_mode text check (job_key_mode in ('replace', 'preserve_run_at', 'unsafe_dedupe')),
     is_paused boolean not null default false,
