@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -266,3 +266,36 @@ async def test_jobs_start_while_tasks_that_were_cleaned_away_get_new_numbers(
         await client.add_raw_jobs(numbered("note", 1, first=9))
         worker._life._local_queue.pulse()  # it may have looked just before
         await until(lambda: stage.ran == [0, 1, 2, 9], "the task with the new number runs too")
+
+
+async def test_a_queue_that_runs_dry_while_a_fetch_is_under_way_fetches_again_at_once(
+    stage: Stage, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without announcements, nobody else would say that there is more, and the next poll is far away."""
+    await client.add_raw_jobs(numbered("stay", 2))
+    worker, has_claimed, go_on = (
+        stage.worker(concurrency=1, use_notification_delivery=False),
+        asyncio.Event(),
+        asyncio.Event(),
+    )
+
+    async with running(worker):
+        await until(lambda: stage.inside == 1, "one runs, one waits")
+        claimer = worker._life._claimer
+        claim = claimer.claim
+
+        async def hold_reply(*args: Any, **options: Any) -> Any:
+            claimed = await claim(*args, **options)
+            has_claimed.set()
+            await go_on.wait()
+            return claimed
+
+        monkeypatch.setattr(claimer, "claim", hold_reply)
+        worker._life._local_queue.pulse()
+        await has_claimed.wait()
+        await client.add_raw_jobs(numbered("note", 1, first=9))
+        stage.let_end(1)
+        await until(lambda: stage.ran == [0, 1], "the last one that waited is taken")
+        go_on.set()
+        stage.let_end(1)
+        await until(lambda: stage.ran == [0, 1, 9], "the new job is found")
