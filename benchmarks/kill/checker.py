@@ -32,7 +32,7 @@ from benchmarks.kill.handlers import EXIT_CODE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tests.crash.history import Line
+    from tests.support.history import Line
 
 MAX_CRASHES = 3
 RETURNING = {"requeue", "given back"}

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.crash.claims import claim_of_job
-from tests.crash.history import History
+from tests.support.claims import claim_of_job
+from tests.support.history import History
 
 if TYPE_CHECKING:
     from ferryman import Job, WorkerContext

@@ -9,7 +9,7 @@ from benchmarks.kill.checker import story
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.crash.history import Line
+    from tests.support.history import Line
 
     from benchmarks.kill.checker import Verdict
 

@@ -10,8 +10,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cli.conftest import Ran
     from ferryman import SyncClient
+    from tests.cli.conftest import Ran
 
 
 def test_a_job_is_added_with_every_option(ferryman: Callable[..., Ran], sync_client: SyncClient) -> None:

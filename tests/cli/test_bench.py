@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.recovery.life import over_tcp
-from tests.recovery.pgbouncer import PgBouncer
 
-from cli.workers import Started
 from ferryman import Client
 from ferryman.cli.bench import ground, measuring
 from ferryman.errors import DatabaseError
+from tests.support.beats import over_tcp
+from tests.support.commands_started import Started
+from tests.support.pgbouncer import PgBouncer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from cli.conftest import Ran
     from ferryman.embedded import EmbeddedPostgres
+    from tests.cli.conftest import Ran
 
 SMALL = ("--jobs", "200", "--rounds", "1", "--concurrency", "4")
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cli.conftest import Ran
+    from tests.cli.conftest import Ran
 
 CRONTAB = """\
 # Reports

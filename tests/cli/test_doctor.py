@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.health.server import fresh_database, server_of_its_own
-from tests.recovery.stage import Stage
 
 from ferryman import JobSpec
+from tests.support.sick_server import fresh_database, server_of_its_own
+from tests.support.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import psycopg
 
-    from cli.conftest import Ran
     from ferryman import SyncClient
     from ferryman.embedded import EmbeddedPostgres
+    from tests.cli.conftest import Ran
 
 
 @pytest.fixture(scope="module")

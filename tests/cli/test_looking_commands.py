@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from cli.conftest import Ran
     from ferryman import SyncClient
+    from tests.cli.conftest import Ran
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli.conftest import EXECUTABLE
-from cli.workers import STARTED, Started
+from tests.cli.conftest import EXECUTABLE
+from tests.support.commands_started import STARTED, Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cli.conftest import Ran
+    from tests.cli.conftest import Ran
 
 
 @pytest.fixture

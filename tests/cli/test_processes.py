@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from cli.conftest import EXECUTABLE
 from ferryman import RawJobSpec
+from tests.cli.conftest import EXECUTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

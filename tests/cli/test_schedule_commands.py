@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cron.ticking import NOON, make_known
+
+from tests.support.schedulers import NOON, make_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import psycopg
 
-    from cli.conftest import Ran
     from ferryman import SyncClient
+    from tests.cli.conftest import Ran
 
 
 @pytest.fixture(autouse=True)

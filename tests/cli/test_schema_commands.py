@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from cli.conftest import Ran
+    from tests.cli.conftest import Ran
 
 
 @pytest.fixture

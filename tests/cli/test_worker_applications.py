@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli.workers import STARTED, Started, until
 from ferryman import JobSpec
+from tests.support.commands_started import STARTED, Started, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

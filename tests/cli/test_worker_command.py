@@ -16,15 +16,15 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from cli.workers import LONG_STORM, STARTED, Started, probe, until
+from tests.support.commands_started import LONG_STORM, STARTED, Started, probe, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from cli.conftest import Ran
     from ferryman import SyncClient
     from ferryman.embedded import EmbeddedPostgres
+    from tests.cli.conftest import Ran
 
 TASKS = """
 import asyncio

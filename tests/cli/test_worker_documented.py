@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from cli.workers import Started
 from ferryman.cli.worker.command import worker
+from tests.support.commands_started import Started
 
 if TYPE_CHECKING:
     from ferryman import SyncClient

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from cli.workers import probe
 from ferryman import App, WorkerOptions, WorkerRecoveryConfig, WorkerShutdownConfig
 from ferryman.cli.loops import loop_factory
 from ferryman.cli.worker.health import serve_health
@@ -28,6 +27,7 @@ from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Counts, Vitals, 
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail
 from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
+from tests.support.commands_started import probe
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli.workers import LONG_STORM, STARTED, Started, children_of, is_gone, probe, until
 from ferryman import RawJobSpec
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.supervising import LONGEST_PAUSE_SECONDS, SECONDS_TO_END, Supervisor, pause_after
 from ferryman.cli.worker.vitals import Vitals
 from ferryman.cli.worker.watching import Watch
+from tests.support.commands_started import LONG_STORM, STARTED, Started, children_of, is_gone, probe, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

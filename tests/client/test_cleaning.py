@@ -6,11 +6,11 @@ import asyncio
 
 import psycopg
 import pytest
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman import App, CleanupTask, Client, JobSpec, RawJobSpec
 from ferryman.client import cleaning
 from ferryman.errors import DatabaseError, InvalidJobError
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 TASKS = CleanupTask.GC_TASK_IDENTIFIERS
 QUEUES = CleanupTask.GC_JOB_QUEUES

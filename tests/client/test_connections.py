@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman import App, Client, SyncClient
 from ferryman.database.addresses import find_address
@@ -25,6 +24,7 @@ from ferryman.errors import (
     NoDatabaseError,
     SchemaMissingError,
 )
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .history import History
-from .scene import Scene
+from tests.support.crash_site import Scene
+from tests.support.history import History
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from tests.waiting import until
 
-from .proxy import Fate, Proxy
+from tests.support.proxy import Fate, Proxy
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ferryman.embedded import EmbeddedPostgres
-
-    from .scene import Scene
+    from tests.support.crash_site import Scene
 
 
 @pytest.fixture

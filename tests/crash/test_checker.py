@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .checker import check
+from tests.support.checker import check
 
 if TYPE_CHECKING:
-    from .history import History
+    from tests.support.history import History
 
 
 def tell(history: History, *jobs: int) -> None:

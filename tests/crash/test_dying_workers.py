@@ -6,13 +6,13 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.processes import is_running
-from tests.waiting import until
 
 from ferryman.worker import sync_points
+from tests.support.processes import is_running
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from .scene import Scene
+    from tests.support.crash_site import Scene
 
 POINTS = ["after_claim", "handler_running", "handler_done", "settle_committed"]
 EXIT_CODES = {"kill": -signal.SIGKILL, "exit": sync_points.EXIT_CODE}

@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import until
 
-from .proxy import Fate, Proxy
-from .test_bad_networks import proxy
+from tests.crash.test_bad_networks import proxy
+from tests.support.proxy import Fate, Proxy
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from .scene import Scene
+    from tests.support.crash_site import Scene
 
 __all__ = ["proxy"]
 

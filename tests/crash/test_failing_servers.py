@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.waiting import until
 
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
-
-from .scene import Scene
+from tests.support.crash_site import Scene
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .history import History
+    from tests.support.history import History
 
 NAME = "the worker"
 

@@ -6,12 +6,12 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import until
 
-from .test_dying_workers import POINTS
+from tests.crash.test_dying_workers import POINTS
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from .scene import Scene
+    from tests.support.crash_site import Scene
 
 
 @pytest.mark.parametrize("prefetch", [None, 10], ids=["direct", "local queue"])

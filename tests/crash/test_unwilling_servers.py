@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman import Client, JobSpec
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .scene import Scene
+    from tests.support.crash_site import Scene
 
 JOBS = "graphile_worker._private_jobs"
 

@@ -10,12 +10,11 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tests.cron.ticking import HOUR, MINUTE, NOON, fired, known, scheduler_at
-
 from ferryman import Client
 from ferryman.cron.crontab import Crontab
 from ferryman.cron.fill import CrontabFill
 from ferryman.cron.pattern import parse_timer
+from tests.support.schedulers import HOUR, MINUTE, NOON, fired, known, scheduler_at
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
-from tests.cron.ticking import HOUR, MINUTE, NOON, fired, known, make_known, scheduler_at
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman.cron.clock import ManualClock, SystemClock
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.hooks import CronJobScheduled, HookRegistry
 from ferryman.worker.trouble import Trouble
+from tests.support.schedulers import HOUR, MINUTE, NOON, fired, known, make_known, scheduler_at
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.cron.ticking import HOUR, MINUTE, NOON, fired, known, make_known, payloads, scheduler_at
 
 from ferryman import JobKeyMode
 from ferryman.cron.crontab import Crontab
@@ -15,6 +14,7 @@ from ferryman.cron.pattern import parse_timer
 from ferryman.cron.scheduling import crontabs_from
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import CronJobScheduled, CronTick, HookRegistry
+from tests.support.schedulers import HOUR, MINUTE, NOON, fired, known, make_known, payloads, scheduler_at
 
 if TYPE_CHECKING:
     import psycopg

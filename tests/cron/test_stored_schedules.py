@@ -8,8 +8,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.cron.ticking import MINUTE, fired, known, make_known, payloads, scheduler_at
-from tests.waiting import until
 
 from ferryman import Client, JobKeyMode, SyncClient
 from ferryman.cron.crontab import Crontab
@@ -17,6 +15,8 @@ from ferryman.cron.fill import CrontabFill
 from ferryman.cron.pattern import parse_timer
 from ferryman.errors import CrontabError, DuplicateScheduleError, InvalidJobError, UnknownScheduleError
 from ferryman.hooks import CronTick, HookRegistry
+from tests.support.schedulers import MINUTE, fired, known, make_known, payloads, scheduler_at
+from tests.support.waiting import until
 
 FULL = Crontab(
     parse_timer("*/15 8-17 1,15 * 1-5"),

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ferryman.embedded import EmbeddedPostgres
-
-from .processes import User, end_all
+from tests.support.embedded_processes import User, end_all
 
 
 @contextmanager

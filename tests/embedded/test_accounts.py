@@ -16,9 +16,8 @@ from ferryman.embedded.account import Account, account_for
 from ferryman.embedded.deadline import Deadline
 from ferryman.embedded.shelf import within_reach
 from ferryman.errors import EmbeddedServerError
-
-from .processes import USER, copy_package, is_quiet, postmaster
-from .waiting import eventually
+from tests.embedded.waiting import eventually
+from tests.support.embedded_processes import USER, copy_package, is_quiet, postmaster
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
 

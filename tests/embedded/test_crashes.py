@@ -10,9 +10,8 @@ import psycopg
 
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.embedded.account import account_for
-
-from .processes import has_backends, is_quiet, kill, postmaster, stopped_cleanly, watchdogs
-from .waiting import eventually
+from tests.embedded.waiting import eventually
+from tests.support.embedded_processes import has_backends, is_quiet, kill, postmaster, stopped_cleanly, watchdogs
 
 
 def write_rows(dsn: str) -> None:

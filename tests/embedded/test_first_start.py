@@ -10,9 +10,8 @@ import pytest
 
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.errors import EmbeddedServerError
-
-from .processes import is_quiet, kill, watchdogs
-from .waiting import eventually
+from tests.embedded.waiting import eventually
+from tests.support.embedded_processes import is_quiet, kill, watchdogs
 
 
 @pytest.fixture

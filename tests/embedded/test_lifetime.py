@@ -11,9 +11,8 @@ import pytest
 
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.errors import EmbeddedServerError
-
-from .processes import is_quiet, postmaster, stopped_cleanly, watchdogs
-from .waiting import eventually
+from tests.embedded.waiting import eventually
+from tests.support.embedded_processes import is_quiet, postmaster, stopped_cleanly, watchdogs
 
 
 def ask(dsn: str, question: str) -> object:

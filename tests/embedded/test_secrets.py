@@ -11,9 +11,8 @@ import pytest
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.embedded.layout import Layout
 from ferryman.embedded.place import read_place
-
-from .processes import command_lines, is_quiet, postmaster, watchdogs
-from .waiting import eventually
+from tests.embedded.waiting import eventually
+from tests.support.embedded_processes import command_lines, is_quiet, postmaster, watchdogs
 
 
 def password_of(folder: Path) -> str:

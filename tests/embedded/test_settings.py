@@ -10,9 +10,8 @@ from ferryman.embedded import EmbeddedPostgres
 from ferryman.embedded.layout import Layout
 from ferryman.embedded.place import read_place
 from ferryman.errors import EmbeddedServerError
-
-from .processes import is_quiet
-from .waiting import eventually
+from tests.embedded.waiting import eventually
+from tests.support.embedded_processes import is_quiet
 
 
 def test_the_process_that_starts_the_server_chooses_its_settings(folder):

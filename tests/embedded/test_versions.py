@@ -9,9 +9,8 @@ from ferryman.embedded import EmbeddedPostgres, ServerBinaries, find_binaries
 from ferryman.embedded.binaries import OLDEST_MAJOR, probe
 from ferryman.embedded.candidates import installed_candidates
 from ferryman.errors import EmbeddedServerError
-
-from .processes import is_quiet
-from .waiting import eventually
+from tests.embedded.waiting import eventually
+from tests.support.embedded_processes import is_quiet
 
 
 def another_version() -> ServerBinaries | None:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from ferryman.embedded import logfile
 from ferryman.embedded.logfile import LogFile
-
-from .processes import USER, copy_package, postmaster, watchdogs
-from .waiting import eventually
+from tests.embedded.waiting import eventually
+from tests.support.embedded_processes import USER, copy_package, postmaster, watchdogs
 
 
 def test_it_does_not_need_the_rest_of_the_package(join, fresh_folder, open_folder):

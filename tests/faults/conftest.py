@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests import waiting
+
 from tests.crash.conftest import history, scene
 from tests.recovery.conftest import fleet
+from tests.support import waiting
 
 __all__ = ["fleet", "history", "scene"]
 

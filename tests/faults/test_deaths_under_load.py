@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.recovery.quick import PATIENT
-from tests.waiting import until
 
 from ferryman import Client, JobSpec, RawJobSpec
+from tests.support.rhythms import PATIENT
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from tests.recovery.fleet import Fleet
+    from tests.support.fleet import Fleet
 
 QUEUES = [None, None, None, "a", "b"]
 

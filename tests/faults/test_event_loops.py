@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import running, worker_of
 
 from ferryman import App, Client
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

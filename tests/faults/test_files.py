@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.waiting import until
+
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.crash.processes import WorkerProcess
-    from tests.crash.scene import Scene
+    from tests.support.crash_site import Scene
+    from tests.support.worker_process import WorkerProcess
 
 NAME = "the worker"
 

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.processes import is_running
-from tests.waiting import until
+
+from tests.support.processes import is_running
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.crash.scene import Scene
+    from tests.support.crash_site import Scene
 
-PROGRAM = "tests.faults.working"
+PROGRAM = "tests.support.programs.faulty_worker"
 CODES = {"return": 0, "exit": 3, "raise": 1, "await": 1}
 
 pytestmark = pytest.mark.timeout(400)

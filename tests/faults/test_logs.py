@@ -10,7 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import until
+
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

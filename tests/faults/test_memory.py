@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.faults.groups import make_group
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.crash.scene import Scene
+    from tests.support.crash_site import Scene
 
-PROGRAM = "tests.faults.working"
+PROGRAM = "tests.support.programs.faulty_worker"
 SPARE_BYTES = 400_000_000
 
 pytestmark = pytest.mark.timeout(400)

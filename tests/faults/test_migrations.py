@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.schema.carrying import carry_out
-from tests.schema.catalogue import catalogue
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman.schema import Layout, Outcome, inspect, migrate
+from tests.support.carrying import carry_out
+from tests.support.catalogue import catalogue
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

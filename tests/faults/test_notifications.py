@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.health.conftest import database, sick_server
-from tests.waiting import until
-from tests.worker.life import running, worker_of
 
 from ferryman import App
 from ferryman.errors import DatabaseError
+from tests.health.conftest import database, sick_server
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     from ferryman import Client

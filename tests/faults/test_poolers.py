@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.recovery.life import over_tcp
-from tests.recovery.pgbouncer import PgBouncer
-from tests.waiting import until
 
 from ferryman import Client, JobSpec, RawJobSpec
+from tests.support.beats import over_tcp
+from tests.support.pgbouncer import PgBouncer
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.crash.scene import Scene
-
     from ferryman.embedded import EmbeddedPostgres
+    from tests.support.crash_site import Scene
 
 QUEUES = [None, None, "a", "b"]
 

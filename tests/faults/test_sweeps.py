@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.recovery.conftest import long_up, stage, sweeper
-from tests.recovery.stage import sweep_as_worker
-from tests.recovery.test_sweep_races import until_it_answers
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman.errors import DatabaseUnavailableError
+from tests.recovery.conftest import long_up, stage, sweeper
+from tests.recovery.test_sweep_races import until_it_answers
+from tests.support.stage import sweep_as_worker
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
-    from tests.recovery.stage import Stage
-
     from ferryman import Client
+    from tests.support.stage import Stage
 
 __all__ = ["long_up", "stage", "sweeper"]
 

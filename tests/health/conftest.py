@@ -3,8 +3,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.health.server import fresh_database, server_of_its_own
-from tests.recovery.stage import Stage
+
+from tests.support.sick_server import fresh_database, server_of_its_own
+from tests.support.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,9 @@ import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from tests.waiting import until
-from tests.worker.life import jobs, running, worker_of
-
 from ferryman import App, JobSpec, RawJobSpec, Repair, Severity
+from tests.support.waiting import until
+from tests.support.workers import jobs, running, worker_of
 
 if TYPE_CHECKING:
     import psycopg

@@ -8,9 +8,8 @@ from ferryman import JobSpec, Severity
 from ferryman.health.checking import OF_THE_SERVER, OF_THE_TABLES
 
 if TYPE_CHECKING:
-    from tests.recovery.stage import Stage
-
     from ferryman import Client, SyncClient
+    from tests.support.stage import Stage
 
 
 async def test_a_fresh_database_is_well_in_every_respect(client: Client) -> None:

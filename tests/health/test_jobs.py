@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, cast
 
 import psycopg
 import pytest
-from tests.health.looking import look, one, sweep
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman import App, JobSpec, JobState, Repair, Severity, Worker
+from tests.health.looking import look, one, sweep
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from typing import LiteralString
 
-    from tests.recovery.stage import Stage
-
     from ferryman import Client, SyncClient
+    from tests.support.stage import Stage
 
 DROP_QUEUES = "delete from graphile_worker._private_job_queues"
 DROP_TASKS = "delete from graphile_worker._private_tasks"

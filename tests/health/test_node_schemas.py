@@ -8,11 +8,11 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
-from tests.health.server import create_database
-from tests.interop import nodes
-from tests.interop.nodes import VERSIONS
 
 from ferryman import Severity, SyncClient
+from tests.support import nodes
+from tests.support.nodes import VERSIONS
+from tests.support.sick_server import create_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

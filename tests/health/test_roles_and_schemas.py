@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, cast
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.health.looking import look
-from tests.health.server import create_database
 
 from ferryman import Severity, SyncClient
 from ferryman.health.checking import OF_THE_SERVER, OF_THE_TABLES
+from tests.health.looking import look
+from tests.support.sick_server import create_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, cast
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from tests.health.looking import look, one
-from tests.health.server import create_database
-from tests.recovery.life import over_tcp
-from tests.recovery.pgbouncer import PgBouncer
 
 from ferryman import Client, HealthLimits, Severity, SyncClient
 from ferryman.errors import ConfigurationError
+from tests.health.looking import look, one
+from tests.support.beats import over_tcp
+from tests.support.pgbouncer import PgBouncer
+from tests.support.sick_server import create_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

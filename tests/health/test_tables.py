@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from tests.health.looking import look, one
 
 from ferryman import HealthLimits, JobSpec, Repair, Severity
 from ferryman.errors import DatabaseError
+from tests.health.looking import look, one
 
 if TYPE_CHECKING:
     from typing import LiteralString
 
     import psycopg
-    from tests.recovery.stage import Stage
 
     from ferryman import Finding, SyncClient
+    from tests.support.stage import Stage
 
 LAST = 2_147_483_647
 FORGET = "delete from graphile_worker._private_jobs"

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, cast
 
 import psycopg
 import pytest
-from tests.health.looking import A_MOMENT, one, sweep
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman import HealthLimits, JobSpec, Repair, Severity
+from tests.health.looking import A_MOMENT, one, sweep
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from typing import LiteralString
 
-    from tests.recovery.stage import Stage
-
     from ferryman import Client, SyncClient
+    from tests.support.stage import Stage
 
 RUST = "graphile_worker_0123456789abcdef01"
 

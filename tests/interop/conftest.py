@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.interop import nodes
-from tests.schema.carrying import carry_out
 
 from ferryman.schema import migrate
+from tests.support import nodes
+from tests.support.carrying import carry_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

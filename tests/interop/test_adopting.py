@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.interop import nodes
-from tests.interop.nodes import REVISIONS, VERSIONS
-from tests.schema.carrying import carry_out
-from tests.schema.catalogue import OURS, catalogue
 
 from ferryman.schema import LATEST_EXTENSION, Layout, Migration, Outcome, inspect, migrate, uninstall_extensions
+from tests.support import nodes
+from tests.support.carrying import carry_out
+from tests.support.catalogue import OURS, catalogue
+from tests.support.nodes import REVISIONS, VERSIONS
 
 NodeDatabase = "Callable[[str], str]"
 

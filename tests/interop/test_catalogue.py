@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.conftest import reachable_folder
-from tests.interop import nodes
-from tests.schema.carrying import carry_out
-from tests.schema.catalogue import OURS, catalogue
 
 from ferryman.embedded import EmbeddedPostgres, ServerBinaries, find_binaries
 from ferryman.errors import EmbeddedServerError
 from ferryman.schema import migrate
+from tests.conftest import reachable_folder
+from tests.support import nodes
+from tests.support.carrying import carry_out
+from tests.support.catalogue import OURS, catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.interop import nodes
 
 from ferryman import JobSpec, JobState, RawJobSpec, SyncClient
+from tests.support import nodes
 
 pytestmark = pytest.mark.parametrize("version", ["0.17", "0.18"])
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.interop import nodes
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman import Client, JobKeyMode, JobSpec, JobState, RawJobSpec
+from tests.support import nodes
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

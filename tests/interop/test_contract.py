@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg import errors
-from tests.schema.functions import Functions
-from tests.schema.listening import heard
+
+from tests.support.functions import Functions
+from tests.support.listening import heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

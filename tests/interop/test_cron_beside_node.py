@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from tests.cron.ticking import MINUTE, make_known
-from tests.interop import nodes
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman import Client, JobSpec
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.hooks import HookRegistry
 from ferryman.worker.trouble import Trouble
+from tests.support import nodes
+from tests.support.schedulers import MINUTE, make_known
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.interop import crontabs, nodes
 
 from ferryman.cron import parse_crontab
 from ferryman.errors import CrontabError
+from tests.interop import crontabs
+from tests.support import nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

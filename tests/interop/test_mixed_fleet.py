@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from tests.interop import nodes
-from tests.waiting import until
 
 from ferryman import App, JobSpec, Worker
 from ferryman.hooks import HookRegistry, WorkerStart
+from tests.support import nodes
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from tests.interop.nodes import node_command, node_environment
-from tests.schema.carrying import carry_out
-from tests.schema.catalogue import OURS, catalogue
-from tests.schema.processes import race, start_migrator, start_program
-
 from ferryman.schema import inspect, migrate
+from tests.support.carrying import carry_out
+from tests.support.catalogue import OURS, catalogue
+from tests.support.nodes import node_command, node_environment
+from tests.support.racing import race, start_migrator, start_program
 
 
 def test_node_and_we_install_at_the_same_moment(empty_database: str, node_database) -> None:

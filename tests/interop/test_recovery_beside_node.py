@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.interop import nodes
-from tests.recovery.fleet import idle_app
-from tests.recovery.quick import QUICK, recovery_of
-from tests.recovery.stage import Stage
-from tests.waiting import until
-from tests.worker.life import running, worker_of
+
+from tests.support import nodes
+from tests.support.fleet import idle_app
+from tests.support.rhythms import QUICK, recovery_of
+from tests.support.stage import Stage
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

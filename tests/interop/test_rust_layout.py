@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.interop import nodes
-from tests.schema.carrying import carry_out
-from tests.schema.catalogue import catalogue
 
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.statements import Style, load_statement
 from ferryman.schema import Layout, Outcome, Uninstallation, inspect, migrate, uninstall_extensions, upgrade
 from ferryman.schema.extensions import EXTENSIONS
+from tests.support import nodes
+from tests.support.carrying import carry_out
+from tests.support.catalogue import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import psycopg
 import pytest
-from tests.interop import nodes
-from tests.schema.carrying import carry_out
-from tests.schema.functions import Functions
 
 from ferryman.schema import migrate, upgrade
+from tests.support import nodes
+from tests.support.carrying import carry_out
+from tests.support.functions import Functions
 
 
 @pytest.mark.parametrize("version", ["0.17", "0.18"])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.interop import nodes
-from tests.interop.nodes import NodeError
-from tests.schema.catalogue import catalogue
+
+from tests.support import nodes
+from tests.support.catalogue import catalogue
+from tests.support.nodes import NodeError
 
 
 @pytest.mark.parametrize("version", ["0.17", "0.18"])

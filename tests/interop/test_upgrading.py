@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.interop import nodes
-from tests.interop.nodes import NodeError
-from tests.schema.carrying import carry_out
-from tests.schema.catalogue import catalogue
-from tests.schema.listening import heard
 
 from ferryman.schema import Upgrade, inspect, upgrade
+from tests.support import nodes
+from tests.support.carrying import carry_out
+from tests.support.catalogue import catalogue
+from tests.support.listening import heard
+from tests.support.nodes import NodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

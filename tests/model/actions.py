@@ -8,11 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.model.oracle import Job, Oracle, Registered
-from tests.model.sweeping import ModelSweep, Rules, Seen
-from tests.model.watching import ModelObserver, Shown
-from tests.model.workers import POLICIES, Held, Worker, app
-from tests.model.world import SECOND, Line, as_moment, as_time
 
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.hooks import HookRegistry
@@ -27,17 +22,21 @@ from ferryman.recovery.watching import Dead, Observer, Sign
 from ferryman.worker.claims import task_ids
 from ferryman.worker.outcomes import Failed
 from ferryman.worker.settler import Settler
+from tests.model.oracle import Job, Oracle, Registered
+from tests.model.sweeping import ModelSweep, Rules, Seen
+from tests.model.watching import ModelObserver, Shown
+from tests.model.workers import POLICIES, Held, Worker, app
+from tests.model.world import SECOND, Line, as_moment, as_time
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-    from tests.model.world import World
-
     from ferryman.recovery.results import SweepStaleWorkersResult
     from ferryman.retries import OnCrash
     from ferryman.worker.claims import Claim
     from ferryman.worker.outcomes import Outcome, Settlement
+    from tests.model.world import World
 
 START = 1_900_000_000 * SECOND
 STEP = SECOND // 64

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.model.world import World
 
 if TYPE_CHECKING:

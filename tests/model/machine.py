@@ -12,11 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.model.actions import LOOK, STEP, Actions
-from tests.model.oracle import MORE
-from tests.model.sweeping import ModelSweep
-from tests.model.workers import POLICIES, TASK_SETS, app
-from tests.model.world import SECOND, as_time
 
 from ferryman.jobs import JobKeyMode, RescheduleJobOptions
 from ferryman.queries import working
@@ -24,13 +19,17 @@ from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
 from ferryman.recovery.results import SweepStaleWorkersOptions
 from ferryman.worker.claims import claimed_from_rows
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
+from tests.model.actions import LOOK, STEP, Actions
+from tests.model.oracle import MORE
+from tests.model.sweeping import ModelSweep
+from tests.model.workers import POLICIES, TASK_SETS, app
+from tests.model.world import SECOND, as_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.model.world import World
-
     from ferryman.worker.outcomes import Outcome
+    from tests.model.world import World
 
 picks = st.integers(0, 7)
 places = {

@@ -9,10 +9,9 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.model.world import SECOND
-
 from ferryman.jobs import JobKeyMode
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
+from tests.model.world import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

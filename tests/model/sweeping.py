@@ -7,10 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ferryman.recovery.crashes import RECOVERED
 from tests.model.oracle import MORE, Lost
 from tests.model.world import SECOND
-
-from ferryman.recovery.crashes import RECOVERED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -6,10 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.model.machine import Histories
 
 from ferryman.jobs import JobKeyMode
 from ferryman.worker.outcomes import Completed
+from tests.model.machine import Histories
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

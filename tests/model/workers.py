@@ -5,23 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.model.sweeping import Policy
-from tests.model.world import Line
-
 from ferryman import App
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
 from ferryman.retries import LinearDelay
 from ferryman.worker.claimer import Claimer
 from ferryman.worker.identity import Identity
 from ferryman.worker.start_marks import StartMarks
+from tests.model.sweeping import Policy
+from tests.model.world import Line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.model.world import World
-
     from ferryman.retries import OnCrash
     from ferryman.worker.claims import Claim
+    from tests.model.world import World
 
 app = App()
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
-from tests.plans.measuring import JOBS, QUEUES, Session, claimer_on, drain_and_vacuum, session
 
 from ferryman.queries import working
+from tests.support.measuring import JOBS, QUEUES, Session, claimer_on, drain_and_vacuum, session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

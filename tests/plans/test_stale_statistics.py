@@ -9,10 +9,10 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.plans.measuring import JOBS, Session, drain_and_vacuum, session
 
 from ferryman.queries import working
 from ferryman.worker.claims import claimed_from_rows
+from tests.support.measuring import JOBS, Session, drain_and_vacuum, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .forging import Forged
+from tests.proof.forging import Forged
 
 
 @pytest.fixture

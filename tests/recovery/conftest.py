@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.crash.history import History
-from tests.recovery.fleet import Fleet
-from tests.recovery.stage import Stage
 
 from ferryman import Client, SyncClient
+from tests.support.fleet import Fleet
+from tests.support.history import History
+from tests.support.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

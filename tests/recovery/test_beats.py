@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman.recovery import membership, session
 from ferryman.recovery.rhythm import LOOK_SECONDS
-
-from .life import Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
+from tests.support.beats import Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

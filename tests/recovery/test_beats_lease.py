@@ -12,8 +12,7 @@ from ferryman.recovery.lease import Lease
 from ferryman.recovery.rhythm import LOOK_SECONDS, Rhythm
 from ferryman.recovery.settings import RecoverySettings
 from ferryman.recovery.watching import Observer, Sign
-
-from .observed_world import EPOCH
+from tests.recovery.observed_world import EPOCH
 
 
 def make_lease(*, has_session: bool = True) -> Lease:

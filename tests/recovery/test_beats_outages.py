@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.crash.proxy import Proxy
-from tests.embedded.processes import watchdogs
-from tests.waiting import until
 
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.recovery import session
-
-from .life import QUICK, Life, beat_of, holder_of, key_of, over_tcp
+from tests.support.beats import QUICK, Life, beat_of, holder_of, key_of, over_tcp
+from tests.support.embedded_processes import watchdogs
+from tests.support.proxy import Proxy
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -9,9 +9,8 @@ import psycopg
 import pytest
 
 from ferryman.queries import beating
-
-from .life import SteppedLife, beat_of, key_of, over_tcp, sweep
-from .pgbouncer import PgBouncer
+from tests.support.beats import SteppedLife, beat_of, key_of, over_tcp, sweep
+from tests.support.pgbouncer import PgBouncer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

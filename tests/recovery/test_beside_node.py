@@ -6,15 +6,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.interop import nodes
-from tests.recovery.stage import sweep_as_worker
 
 from ferryman.recovery.results import SweepStaleWorkersOptions
+from tests.support import nodes
+from tests.support.stage import sweep_as_worker
 
 if TYPE_CHECKING:
-    from tests.recovery.stage import Stage
-
     from ferryman import Client
+    from tests.support.stage import Stage
 
 AT_ONCE = SweepStaleWorkersOptions(sweep_threshold=timedelta(microseconds=1), recovery_delay=timedelta())
 

@@ -7,22 +7,22 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.recovery.stage import seen, sweep_as_worker
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman.database.sessions import AsyncSession
 from ferryman.queries.recovering import mark_started
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.metadata import worker_metadata
+from tests.support.stage import seen, sweep_as_worker
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import psycopg
-    from tests.recovery.stage import Stage
 
     from ferryman import Client
     from ferryman.database.steps import Steps
+    from tests.support.stage import Stage
 
 RECOVERED = "Job recovered after worker interruption"
 

@@ -7,18 +7,17 @@ from math import exp
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.recovery.stage import sweep_as_worker
 
 from ferryman import App
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import TaskError
 from ferryman.recovery.policies import must_be_marked, store_policies
 from ferryman.retries import CustomDelay, FixedDelay, LinearDelay
+from tests.support.stage import sweep_as_worker
 
 if TYPE_CHECKING:
-    from tests.recovery.stage import Stage
-
     from ferryman import Client
+    from tests.support.stage import Stage
 
 RECOVERED = "Job recovered after worker interruption"
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash.history import History
-from tests.crash.scene import Scene
 
 from ferryman import Client, SweepStaleWorkersOptions
+from tests.support.crash_site import Scene
+from tests.support.history import History
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,16 +9,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.recovery.stage import sweep_as_worker
 
 from ferryman.database.sessions import AsyncSession
 from ferryman.queries import recovering, working
+from tests.support.stage import sweep_as_worker
 
 if TYPE_CHECKING:
-    from tests.recovery.stage import Stage
-
     from ferryman import Client
     from ferryman.database.steps import Call, Steps
+    from tests.support.stage import Stage
 
 JOBS, STEPS = 12, 60
 DOUBLE_RUNS = """

@@ -9,7 +9,6 @@ from math import exp
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.recovery.stage import sweep_as_worker
 
 from ferryman import Client, SyncClient
 from ferryman.errors import ConfigurationError
@@ -23,9 +22,10 @@ from ferryman.hooks import (
     WorkerRecovered,
 )
 from ferryman.recovery.results import SweepStaleWorkersOptions
+from tests.support.stage import sweep_as_worker
 
 if TYPE_CHECKING:
-    from tests.recovery.stage import Stage
+    from tests.support.stage import Stage
 
 RECOVERED = "Job recovered after worker interruption"
 TOMORROW = datetime(2100, 1, 1, tzinfo=UTC)

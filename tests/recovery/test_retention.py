@@ -12,9 +12,8 @@ from ferryman.recovery.results import Pruned
 from ferryman.recovery.retention import prune
 
 if TYPE_CHECKING:
-    from tests.recovery.stage import Stage
-
     from ferryman import Client
+    from tests.support.stage import Stage
 
 LOST = """
     insert into graphile_worker._ferryman_lost_workers (worker_id, noticed_at, reason)

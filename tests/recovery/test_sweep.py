@@ -14,9 +14,8 @@ from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecove
 from ferryman.recovery.results import SweepStaleWorkersOptions
 
 if TYPE_CHECKING:
-    from tests.recovery.stage import Stage
-
     from ferryman import SyncClient
+    from tests.support.stage import Stage
 
 RECOVERED = "Job recovered after worker interruption"
 

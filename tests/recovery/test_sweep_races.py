@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.recovery.stage import seen, sweep_as_worker
-from tests.waiting import somebody_waits_for_a_lock, until
 
 from ferryman.database.sessions import AsyncSession
 from ferryman.database.steps import Commit, Emit, Transaction
@@ -16,12 +14,13 @@ from ferryman.errors import DatabaseError, DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobInterrupted, JobRecovery, JobRecoveryResult, WorkerRecovered
 from ferryman.queries import recovering
 from ferryman.recovery.results import SweepStaleWorkersOptions
+from tests.support.stage import seen, sweep_as_worker
+from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
-    from tests.recovery.stage import Stage
-
     from ferryman import Client
     from ferryman.database.steps import Steps
+    from tests.support.stage import Stage
 
 
 async def test_many_jobs_are_recovered_in_batches(stage: Stage, sweeper: Client) -> None:

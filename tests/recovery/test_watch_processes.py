@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import until
 
 from ferryman.recovery.rhythm import LOOK_SECONDS
-
-from .life import QUICK, USUAL, Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
-from .processes import BeatingProcess
+from tests.support.beating_process import BeatingProcess
+from tests.support.beats import QUICK, USUAL, Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

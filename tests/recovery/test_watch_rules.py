@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from ferryman.recovery.watch import TICKS_TO_STAND_BACK
 from ferryman.recovery.watching import Dead, Observer, Sign
-
-from .observed_world import LONGEST_RETURN, RHYTHM, STEP, ModelWorker, World
+from tests.recovery.observed_world import LONGEST_RETURN, RHYTHM, STEP, ModelWorker, World
 
 BEAT = datetime(2030, 1, 1, tzinfo=UTC)
 LOST = Sign("other", BEAT, has_lost_session=True)

@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.recovery.stage import seen, sweep_as_worker
 
 from ferryman import Client
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
 from ferryman.recovery.results import SweepStaleWorkersOptions
+from tests.support.stage import seen, sweep_as_worker
 
 if TYPE_CHECKING:
-    from tests.recovery.stage import Stage
+    from tests.support.stage import Stage
 
 
 OURS = "ferryman-0123456789abcdef01"

@@ -6,14 +6,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from tests.crash.proxy import Fate, Proxy
-from tests.recovery.life import over_tcp
-from tests.recovery.quick import PATIENT, QUICK
+from tests.support.beats import over_tcp
+from tests.support.proxy import Fate, Proxy
+from tests.support.rhythms import PATIENT, QUICK
 
 if TYPE_CHECKING:
-    from tests.recovery.fleet import Fleet
-
     from ferryman.embedded import EmbeddedPostgres
+    from tests.support.fleet import Fleet
 
 FIVE_MINUTES = {**QUICK, "sweep_threshold": 10.0, "claimed_threshold": 10.0}
 FOUR_MINUTES = 8.0

@@ -6,20 +6,19 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash.proxy import Fate, Proxy
-from tests.recovery.fleet import idle_app
-from tests.recovery.life import over_tcp
-from tests.recovery.quick import PATIENT, recovery_of
-from tests.waiting import until
-from tests.worker.life import running, worker_of
 
 from ferryman import App, LocalQueueConfig, WorkerContext
 from ferryman.hooks import HookRegistry, SettleRefused
+from tests.support.beats import over_tcp
+from tests.support.fleet import idle_app
+from tests.support.proxy import Fate, Proxy
+from tests.support.rhythms import PATIENT, recovery_of
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
-    from tests.recovery.fleet import Fleet
-
     from ferryman.embedded import EmbeddedPostgres
+    from tests.support.fleet import Fleet
 
 JOBS = 5
 TRIES = 3

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.recovery.quick import PATIENT, recovery_of
-from tests.waiting import until
-from tests.worker.life import running, worker_of
 
 from ferryman import App
+from tests.support.rhythms import PATIENT, recovery_of
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
-    from tests.recovery.fleet import Fleet, Member
+    from tests.support.fleet import Fleet, Member
 
 MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
 MEMORY_BYTES = 200_000_000

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.recovery.quick import OFF, PATIENT, QUICK, recovery_of
-from tests.waiting import until
-from tests.worker.life import running, worker_of
 
 from ferryman import (
     App,
@@ -28,9 +25,12 @@ from ferryman.cli.worker.plan import Plan
 from ferryman.hooks import HookRegistry
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.worker import life
+from tests.support.rhythms import OFF, PATIENT, QUICK, recovery_of
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
-    from tests.recovery.fleet import Fleet
+    from tests.support.fleet import Fleet
 
 
 @pytest.fixture

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.recovery.fleet import idle_app
-from tests.recovery.quick import PATIENT, recovery_of
-from tests.waiting import until
-from tests.worker.life import running, worker_of
 
 from ferryman import App, LocalQueueConfig, RawJobSpec
+from tests.support.fleet import idle_app
+from tests.support.rhythms import PATIENT, recovery_of
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     import psycopg
-    from tests.recovery.fleet import Fleet
 
     from ferryman import Client
     from ferryman.retries import OnCrash
+    from tests.support.fleet import Fleet
 
 JOBS = 60
 

@@ -7,24 +7,23 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tests.recovery.fleet import idle_app
-from tests.recovery.quick import PATIENT, QUICK, recovery_of
-from tests.waiting import until
-from tests.worker.life import running, worker_of
-
 from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult
 from ferryman.recovery.vain_sweeps import VainSweeps
 from ferryman.recovery.watching import Dead
 from ferryman.worker import recovering
+from tests.support.fleet import idle_app
+from tests.support.rhythms import PATIENT, QUICK, recovery_of
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     import pytest
-    from tests.recovery.fleet import Fleet
-    from tests.recovery.stage import Stage
 
     from ferryman import SweepStaleWorkersResult
     from ferryman.database.steps import Steps
     from ferryman.recovery.sweeping import Sweep
+    from tests.support.fleet import Fleet
+    from tests.support.stage import Stage
 
 SECONDS_OF_WORK = 5.0
 """What a busy machine may need on top."""

@@ -9,19 +9,18 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tests.processes import gone, noted_pid
-from tests.recovery.quick import PATIENT, recovery_of
-from tests.waiting import until
-from tests.worker import process_tasks
-from tests.worker.life import running, worker_of
-
 from ferryman import App, Client, SweepStaleWorkersOptions, SyncClient, WorkerContext
 from ferryman.errors import LeaseLostError
+from tests.support.processes import gone, noted_pid
+from tests.support.rhythms import PATIENT, recovery_of
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
+from tests.worker import process_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.recovery.fleet import Fleet
+    from tests.support.fleet import Fleet
 
 
 async def take_jobs(fleet: Fleet, worker_id: str) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.recovery.fleet import idle_app
-from tests.recovery.quick import PATIENT, QUICK, recovery_of
-from tests.waiting import until
-from tests.worker.life import running, worker_of
+
+from tests.support.fleet import idle_app
+from tests.support.rhythms import PATIENT, QUICK, recovery_of
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
-    from tests.recovery.fleet import Fleet, Member
+    from tests.support.fleet import Fleet, Member
 
 ROUNDS = 2
 

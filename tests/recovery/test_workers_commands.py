@@ -14,7 +14,7 @@ from ferryman.cli.program import program
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.recovery.stage import Stage
+    from tests.support.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.schema.functions import Functions
+
+from tests.support.functions import Functions
 
 if TYPE_CHECKING:
     import psycopg

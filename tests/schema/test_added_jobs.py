@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.schema.background import in_background, until_somebody_waits
-from tests.schema.listening import heard
+
+from tests.support.background import in_background, until_somebody_waits
+from tests.support.listening import heard
 
 if TYPE_CHECKING:
-    from tests.schema.functions import Functions
+    from tests.support.functions import Functions
 
 
 def test_rows_come_back_in_the_order_of_the_specs(functions: Functions) -> None:

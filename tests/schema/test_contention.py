@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import psycopg
-from tests.schema.background import in_background, until_somebody_waits
-from tests.schema.functions import Functions
+
+from tests.support.background import in_background, until_somebody_waits
+from tests.support.functions import Functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

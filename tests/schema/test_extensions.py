@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.schema.carrying import carry_out
-from tests.schema.catalogue import OURS, catalogue
 
 from ferryman import SyncClient
 from ferryman.errors import DatabaseError, IncompatibleSchemaError
 from ferryman.schema import Outcome, Uninstallation, extensions, inspect, migrate, uninstall_extensions
 from ferryman.schema.extensions import EXTENSIONS, LATEST_EXTENSION, Extension
+from tests.support.carrying import carry_out
+from tests.support.catalogue import OURS, catalogue
 
 if TYPE_CHECKING:
     import psycopg

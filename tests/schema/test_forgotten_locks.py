@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.schema.functions import Functions
+    from tests.support.functions import Functions
 
 
 @pytest.mark.parametrize("removal", ["complete", "remove"])

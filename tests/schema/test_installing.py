@@ -4,12 +4,12 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from tests.schema.carrying import carry_out, watched
-from tests.schema.catalogue import catalogue
-from tests.schema.listening import heard
 
 from ferryman.errors import ConfigurationError, SchemaError
 from ferryman.schema import LATEST_EXTENSION, Layout, Migration, Outcome, inspect, migrate
+from tests.support.carrying import carry_out, watched
+from tests.support.catalogue import catalogue
+from tests.support.listening import heard
 
 BREAKING = {1, 3, 11, 13, 14, 16, 19}
 

@@ -4,13 +4,12 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.schema.background import in_background
-from tests.schema.carrying import carry_out, watched
-from tests.schema.catalogue import catalogue
-from tests.schema.processes import race, start_migrator
-
 from ferryman.database.steps import Wait
 from ferryman.schema import Outcome, migrate
+from tests.support.background import in_background
+from tests.support.carrying import carry_out, watched
+from tests.support.catalogue import catalogue
+from tests.support.racing import race, start_migrator
 
 if TYPE_CHECKING:
     import psycopg

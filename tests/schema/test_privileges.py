@@ -6,7 +6,8 @@ import psycopg
 import pytest
 from psycopg import errors
 from psycopg.conninfo import make_conninfo
-from tests.schema.functions import Functions
+
+from tests.support.functions import Functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

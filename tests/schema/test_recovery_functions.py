@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.schema.functions import Functions, Row
+    from tests.support.functions import Functions, Row
 
 
 def test_a_beat_registers_a_worker_and_later_ones_keep_its_start(functions: Functions) -> None:

@@ -4,13 +4,13 @@ import logging
 
 import psycopg
 import pytest
-from tests.schema.carrying import carry_out
-from tests.schema.catalogue import catalogue
 
 from ferryman.database.identifiers import SchemaName
 from ferryman.errors import IncompatibleSchemaError, SchemaMissingError, UnsupportedServerError
 from ferryman.schema import Layout, Outcome, changing, inspect, migrate, upgrade
 from ferryman.schema.refusals import MigrationUnderWayError
+from tests.support.carrying import carry_out
+from tests.support.catalogue import catalogue
 
 
 def test_an_old_server_is_refused_before_anything_is_touched() -> None:

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.schema.carrying import carry_out
-
 from ferryman.errors import SchemaMissingError
 from ferryman.schema import LATEST_EXTENSION, Layout, SchemaStatus, inspect
+from tests.support.carrying import carry_out
 
 if TYPE_CHECKING:
     import psycopg

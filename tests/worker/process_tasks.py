@@ -8,10 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import psycopg
-from tests.processes import note_pid
 
 from ferryman import App, BatchResult, Fail, Snooze, WorkerContext
 from ferryman.retries import FixedDelay
+from tests.support.processes import note_pid
 
 app = App()
 NEVER = FixedDelay(3600.0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.worker.life import due_now, jobs, only_job, run_all
 
 from ferryman import BatchResult, JobSpec
 from ferryman import Fail as FailForGood
 from ferryman.hooks import AfterJobRun, Fail, HookRegistry, JobFail, JobPermanentlyFail
 from ferryman.retries import FixedDelay
+from tests.support.workers import due_now, jobs, only_job, run_all
 
 if TYPE_CHECKING:
     import psycopg

@@ -7,8 +7,8 @@ import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tests.waiting import until
-from tests.worker.life import running, worker_of
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     import pytest

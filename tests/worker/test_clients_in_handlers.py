@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.worker.life import jobs, queues, run_all
 
 from ferryman import JobSpec, RawJobSpec, RescheduleJobOptions, WorkerContext
+from tests.support.workers import jobs, queues, run_all
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

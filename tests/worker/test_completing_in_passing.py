@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.waiting import until
-from tests.worker.life import jobs, running, worker_of
 
 from ferryman import App, Client, JobSpec, RawJobSpec
 from ferryman.database.statements import Style
@@ -18,6 +16,8 @@ from ferryman.worker import running as running_module
 from ferryman.worker.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
+from tests.support.waiting import until
+from tests.support.workers import jobs, running, worker_of
 
 if TYPE_CHECKING:
     from ferryman.database.steps import Call

@@ -10,14 +10,14 @@ import pytest
 import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.ext.asyncio import create_async_engine
-from tests.waiting import until
-from tests.worker import process_tasks
-from tests.worker.life import jobs, only_job, queues, run_all, running, worker_of
 
 from ferryman import App, JobSpec, WorkerContext
 from ferryman.errors import LeaseLostError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused
 from ferryman.worker.identity import Identity
+from tests.support.waiting import until
+from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
+from tests.worker import process_tasks
 
 if TYPE_CHECKING:
     from ferryman import Client

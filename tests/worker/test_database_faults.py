@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from tests.waiting import until
-from tests.worker.life import jobs, running, worker_of
 
 from ferryman import App, WorkerOptions, WorkerRecoveryConfig
+from tests.support.waiting import until
+from tests.support.workers import jobs, running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

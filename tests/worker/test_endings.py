@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.worker.life import due_now, jobs, only_job, queues, run_all
 
 from ferryman import Fail, JobSpec, Retry, Snooze
 from ferryman.retries import FixedDelay, LinearDelay
 from ferryman.worker.outcomes import MAX_ERROR_LENGTH
+from tests.support.workers import due_now, jobs, only_job, queues, run_all
 
 if TYPE_CHECKING:
     import psycopg

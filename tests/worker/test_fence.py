@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import jobs, only_job, queues, run_all, running, worker_of
 
 from ferryman import Fail, JobSpec, Snooze, WorkerContext
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobPermanentlyFail, SettleOutcome, SettleRefused
+from tests.support.waiting import until
+from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import jobs, run_all, running, worker_of
 
 from ferryman import JobSpec
 from ferryman.errors import ConfigurationError
+from tests.support.waiting import until
+from tests.support.workers import jobs, run_all, running, worker_of
 
 if TYPE_CHECKING:
     import psycopg

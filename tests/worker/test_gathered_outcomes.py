@@ -6,10 +6,9 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.worker.life import jobs, queues, run_all
-
 from ferryman import JobSpec, RawJobSpec
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobPermanentlyFail
+from tests.support.workers import jobs, queues, run_all
 
 if TYPE_CHECKING:
     import psycopg

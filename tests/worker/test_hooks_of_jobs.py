@@ -7,8 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import due_now, jobs, only_job, run_all, running, worker_of
 
 from ferryman import Fail as FailForGood
 from ferryman import JobSpec, Snooze
@@ -31,6 +29,8 @@ from ferryman.hooks import (
     WorkerShutdown,
     WorkerStart,
 )
+from tests.support.waiting import until
+from tests.support.workers import due_now, jobs, only_job, run_all, running, worker_of
 
 if TYPE_CHECKING:
     import psycopg

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import jobs, only_job, run_all, running, worker_of
 
 from ferryman import JobKeyMode, JobSpec
+from tests.support.waiting import until
+from tests.support.workers import jobs, only_job, run_all, running, worker_of
 
 if TYPE_CHECKING:
     import psycopg

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import jobs, only_job, run_all, running, worker_of
 
 from ferryman import JobSpec, RawJobSpec
+from tests.support.waiting import until
+from tests.support.workers import jobs, only_job, run_all, running, worker_of
 
 if TYPE_CHECKING:
     import psycopg

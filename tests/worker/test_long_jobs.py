@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from tests.crash.proxy import Proxy
-from tests.interop import nodes
-from tests.waiting import until
-from tests.worker import process_tasks
-from tests.worker.life import jobs, only_job, queues, running, worker_of
 
 from ferryman import App, JobSpec, SweepStaleWorkersOptions, WorkerContext
 from ferryman.errors import DatabaseError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobInterrupted, SettleRefused
 from ferryman.worker import long_jobs
+from tests.support import nodes
+from tests.support.proxy import Proxy
+from tests.support.waiting import until
+from tests.support.workers import jobs, only_job, queues, running, worker_of
+from tests.worker import process_tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

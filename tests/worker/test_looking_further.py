@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.plans.measuring import JOBS, QUEUES, claimer_on, session
-from tests.waiting import until
-from tests.worker.life import running, worker_of
 
 from ferryman import App
 from ferryman.queries import working
 from ferryman.queries.working import Search
 from ferryman.worker import reach
 from ferryman.worker.claims import claimed_from_rows
+from tests.support.measuring import JOBS, QUEUES, claimer_on, session
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tests.plans.measuring import Session
-
     from ferryman.worker.claimer import Claimer
+    from tests.support.measuring import Session
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 MINE = (1, 3)

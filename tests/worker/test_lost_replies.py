@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from tests.crash.proxy import Proxy
-from tests.waiting import until
-from tests.worker.life import jobs, queues, worker_of
 
 from ferryman import App, Client, JobSpec, RawJobSpec
 from ferryman.errors import DatabaseUnavailableError
@@ -22,6 +19,9 @@ from ferryman.worker import lost_claims
 from ferryman.worker.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
+from tests.support.proxy import Proxy
+from tests.support.waiting import until
+from tests.support.workers import jobs, queues, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

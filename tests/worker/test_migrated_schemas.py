@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import jobs, worker_of
 
 from ferryman.errors import IncompatibleSchemaError
 from ferryman.hooks import HookRegistry, ShutdownReason, WorkerShutdown
+from tests.support.waiting import until
+from tests.support.workers import jobs, worker_of
 
 if TYPE_CHECKING:
     import psycopg

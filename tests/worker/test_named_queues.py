@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import jobs, only_job, queues, run_all, running, worker_of
 
 from ferryman import JobSpec, RawJobSpec, WorkerContext
+from tests.support.waiting import until
+from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
 
 if TYPE_CHECKING:
     import psycopg

@@ -10,11 +10,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import until
-from tests.worker import process_tasks
-from tests.worker.life import jobs, only_job, run_all, running, worker_of
 
 from ferryman import App, RawJobSpec, WorkerContext
+from tests.support.waiting import until
+from tests.support.workers import jobs, only_job, run_all, running, worker_of
+from tests.worker import process_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path

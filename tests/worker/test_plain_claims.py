@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.waiting import until
-from tests.worker.life import run_all, running, worker_of
 
 from ferryman import CleanupTask, JobSpec, RawJobSpec, Retry, WorkerContext
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.worker import reach
 from ferryman.worker.connection import WorkerConnection
+from tests.support.waiting import until
+from tests.support.workers import run_all, running, worker_of
 
 if TYPE_CHECKING:
     from ferryman import App, Client

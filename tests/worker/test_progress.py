@@ -7,13 +7,13 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import until
-from tests.worker import process_tasks
-from tests.worker.life import running, worker_of
 
 from ferryman import App, WorkerContext
 from ferryman.queries import working
 from ferryman.worker.connection import WorkerConnection
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
+from tests.worker import process_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path

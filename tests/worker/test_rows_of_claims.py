@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import running, worker_of
 
 from ferryman import App, RawJobSpec
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.worker import LocalQueueConfig, claims
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     import psycopg

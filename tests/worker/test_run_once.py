@@ -6,10 +6,9 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tests.waiting import until
-from tests.worker.life import jobs, only_job, queues, run_all, worker_of
-
 from ferryman import JobSpec
+from tests.support.waiting import until
+from tests.support.workers import jobs, only_job, queues, run_all, worker_of
 
 if TYPE_CHECKING:
     import psycopg

@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import somebody_waits_for_a_lock, until
-from tests.worker.life import MINUTES, jobs, only_job, run_all, running, worker_of
 
 from ferryman import JobSpec, RawJobSpec
 from ferryman.hooks import HookRegistry, JobComplete, SettleRefused
+from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.workers import MINUTES, jobs, only_job, run_all, running, worker_of
 
 if TYPE_CHECKING:
     import psycopg

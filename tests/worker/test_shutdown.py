@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import somebody_waits_for_a_lock, until
-from tests.worker.life import MINUTES, jobs, only_job, queues, running, worker_of
 
 from ferryman import JobSpec, WorkerContext
 from ferryman.hooks import (
@@ -24,6 +22,8 @@ from ferryman.hooks import (
     WorkerStart,
 )
 from ferryman.worker import running as module
+from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.workers import MINUTES, jobs, only_job, queues, running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import jobs, only_job, running, worker_of
 
 from ferryman import Worker
 from ferryman.hooks import HookRegistry, ShutdownReason, WorkerShutdown, WorkerStart
 from ferryman.worker.stopping import SECONDS_THAT_A_STORM_LASTS, SIGNALS
+from tests.support.waiting import until
+from tests.support.workers import jobs, only_job, running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def program(database: str, *, storm_seconds: float = SECONDS_THAT_A_STORM_LASTS) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "tests.worker.ending_program", database, str(storm_seconds)]
+    command = [sys.executable, "-m", "tests.support.programs.ending", database, str(storm_seconds)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
             yield process

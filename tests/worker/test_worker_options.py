@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.worker.life import jobs, run_all
 
 from ferryman import App, JobSpec, Worker, WorkerOptions, WorkerShutdownConfig
 from ferryman.errors import ConfigurationError, FerrymanError
+from tests.support.workers import jobs, run_all
 
 if TYPE_CHECKING:
     from ferryman import Client

@@ -6,10 +6,9 @@ import itertools
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tests.worker.children.tasks import app
-
 from ferryman.jobs import Job, JobState
 from ferryman.worker.children import ChildOrder
+from tests.worker.children.tasks import app
 
 if TYPE_CHECKING:
     from ferryman import Task

@@ -7,11 +7,10 @@ import os
 import sys
 from dataclasses import dataclass
 
-from tests.worker.children.orders import job_of
-from tests.worker.children.tasks import loop_in_c
-
 from ferryman import App
 from ferryman.worker.children import ChildOrder, ChildPool
+from tests.worker.children.orders import job_of
+from tests.worker.children.tasks import loop_in_c
 
 app = App()
 

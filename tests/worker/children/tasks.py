@@ -17,9 +17,8 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.processes import note_pid
-
 from ferryman import App, WorkerContext
+from tests.support.processes import note_pid
 
 app = App()
 

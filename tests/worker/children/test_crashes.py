@@ -10,12 +10,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.processes import gone, is_running, noted_pid
-from tests.waiting import until
-from tests.worker.children import tasks
-from tests.worker.children.orders import order_for
 
 from ferryman.worker.children import ChildPool, ChildSuccess, WorkerCrashed
+from tests.support.processes import gone, is_running, noted_pid
+from tests.support.waiting import until
+from tests.worker.children import tasks
+from tests.worker.children.orders import order_for
 
 if TYPE_CHECKING:
     from pathlib import Path

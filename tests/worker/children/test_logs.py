@@ -9,11 +9,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.processes import gone, noted_pid
-from tests.worker.children import tasks
-from tests.worker.children.orders import order_for
 
 from ferryman.worker.children import ChildLog, ChildPool, ChildSuccess, WorkerCrashed, hand_on
+from tests.support.processes import gone, noted_pid
+from tests.worker.children import tasks
+from tests.worker.children.orders import order_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

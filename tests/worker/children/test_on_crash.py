@@ -6,12 +6,12 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.worker import process_tasks
-from tests.worker.children import dies_in_children
-from tests.worker.life import jobs, only_job, run_all
 
 from ferryman import App, WorkerRecoveryConfig
 from ferryman.hooks import HookRegistry, JobFail, JobPermanentlyFail
+from tests.support.workers import jobs, only_job, run_all
+from tests.worker import process_tasks
+from tests.worker.children import dies_in_children
 
 if TYPE_CHECKING:
     import psycopg

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from tests.worker.children import tasks
-from tests.worker.children.orders import job_of, order_for
 
 from ferryman import App
 from ferryman.errors import TaskError
 from ferryman.worker.children import ChildOrder, TaskPlace
+from tests.worker.children import tasks
+from tests.worker.children.orders import job_of, order_for
 
 
 def test_an_order_survives_the_way_to_another_process() -> None:

@@ -12,13 +12,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.processes import gone, is_running, noted_pid
-from tests.waiting import until
-from tests.worker.children import slow_to_import, tasks
-from tests.worker.children.orders import order_for
 
 from ferryman.errors import ConfigurationError, TaskError
 from ferryman.worker.children import ChildPool, ChildSuccess, PoolClosedError, importing, refuse_while_importing
+from tests.support.processes import gone, is_running, noted_pid
+from tests.support.waiting import until
+from tests.worker.children import slow_to_import, tasks
+from tests.worker.children.orders import order_for
 
 if TYPE_CHECKING:
     from pathlib import Path

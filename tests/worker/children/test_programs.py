@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.processes import gone, noted_pid
+
+from tests.support.processes import gone, noted_pid
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

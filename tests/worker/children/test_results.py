@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
-from tests.worker.children import broken_in_children, tasks
-from tests.worker.children.orders import job_of, order_for
 
 from ferryman.errors import InvalidPayloadError
 from ferryman.worker.children import ChildFailure, ChildOrder, ChildPool, ChildSuccess
+from tests.worker.children import broken_in_children, tasks
+from tests.worker.children.orders import job_of, order_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.worker.children.orders import job_of
-
 from ferryman import App
 from ferryman.worker.children import ChildOrder, ChildPool
+from tests.worker.children.orders import job_of
 
 app = App()
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.worker.local_queue.stage import Stage
 
 if TYPE_CHECKING:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tests.worker.life import worker_of
-
 from ferryman import JobSpec, RawJobSpec
 from ferryman.hooks import (
     HookRegistry,
@@ -21,6 +19,7 @@ from ferryman.hooks import (
     SettleRefused,
 )
 from ferryman.worker import LocalQueueConfig
+from tests.support.workers import worker_of
 
 if TYPE_CHECKING:
     from ferryman import App, Worker

@@ -6,10 +6,6 @@ import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tests.waiting import until
-from tests.worker.life import MINUTES, running
-from tests.worker.local_queue.stage import Stage, numbered
-
 from ferryman.hooks import (
     JobStart,
     LocalQueueInit,
@@ -20,6 +16,9 @@ from ferryman.hooks import (
     LocalQueueSetMode,
 )
 from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
+from tests.support.waiting import until
+from tests.support.workers import MINUTES, running
+from tests.worker.local_queue.stage import Stage, numbered
 
 if TYPE_CHECKING:
     from ferryman import Client

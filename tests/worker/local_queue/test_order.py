@@ -5,16 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tests.waiting import until
-from tests.worker.life import running
+from ferryman.worker import LocalQueueConfig
+from tests.support.waiting import until
+from tests.support.workers import running
 from tests.worker.local_queue.stage import numbered
 
-from ferryman.worker import LocalQueueConfig
-
 if TYPE_CHECKING:
-    from tests.worker.local_queue.stage import Stage
-
     from ferryman import Client
+    from tests.worker.local_queue.stage import Stage
 
 
 async def test_a_deep_queue_does_not_starve_the_others(stage: Stage, client: Client) -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from tests.waiting import somebody_waits_for_a_lock, until
-from tests.worker.life import jobs, queues, running
-from tests.worker.local_queue.stage import Stage, numbered
 
 from ferryman.hooks import LocalQueueMode, LocalQueueReturnJobs, SettleRefused, WorkerShutdown
 from ferryman.worker import LocalQueueConfig
 from ferryman.worker.claimer import Claimer
+from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.workers import jobs, queues, running
+from tests.worker.local_queue.stage import Stage, numbered
 
 if TYPE_CHECKING:
     from ferryman import Client

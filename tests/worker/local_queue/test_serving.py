@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from tests.waiting import somebody_waits_for_a_lock, until
-from tests.worker.life import jobs, queues, running
-from tests.worker.local_queue.stage import Stage, numbered
 
 from ferryman import CleanupTask, JobSpec, WorkerContext
 from ferryman.hooks import LocalQueueInit
 from ferryman.worker import LocalQueueConfig
 from ferryman.worker import life as worker_module
+from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.workers import jobs, queues, running
+from tests.worker.local_queue.stage import Stage, numbered
 
 if TYPE_CHECKING:
     from ferryman import App, Client

@@ -8,12 +8,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import until
-from tests.worker.life import running
-from tests.worker.local_queue.stage import Stage, numbered
 
 from ferryman.hooks import WorkerStart
 from ferryman.worker import running as running_module
+from tests.support.waiting import until
+from tests.support.workers import running
+from tests.worker.local_queue.stage import Stage, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,15 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.processes import is_running
-
 from ferryman import embedded, errors
 from ferryman.embedded.layout import Layout
 from ferryman.embedded.locks import is_locked
+from tests.embedded.waiting import eventually
+from tests.support.processes import is_running
 
-from .waiting import eventually
-
-USER = Path(__file__).with_name("user.py")
+USER = Path(__file__).parent / "programs" / "embedded_user.py"
 
 
 class User:

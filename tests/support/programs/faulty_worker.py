@@ -1,4 +1,4 @@
-"""The worker process of the crash tests, with more tasks: `python -m tests.faults.working …`."""
+"""The worker process of the crash tests, with more tasks: `python -m tests.support.programs.faulty_worker …`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from tests.crash.working import app, history, main
-
 from ferryman import WorkerContext  # noqa: TC001 - a task is asked for its annotations when it is made
-
-from . import child_tasks
+from tests.support.programs import faulty_child_tasks as child_tasks
+from tests.support.programs.worker import app, history, main
 
 app.include(child_tasks.app)
 

@@ -1,4 +1,4 @@
-"""A worker process with recovery: python -m tests.recovery.worker_program DSN HISTORY OPTIONS
+"""A worker process with recovery: python -m tests.support.programs.recovering_worker DSN HISTORY OPTIONS
 
 OPTIONS is JSON: concurrency, prefetch (the size of a local queue, or null), and the settings of recovery in seconds.
 What happens is appended to the history, as in the crash tests.
@@ -17,10 +17,6 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from tests.crash.history import History
-from tests.recovery.quick import recovery_of
-from tests.waiting import until
-
 from ferryman import App, Worker, WorkerContext
 from ferryman.hooks import (
     HookRegistry,
@@ -35,6 +31,9 @@ from ferryman.hooks import (
 from ferryman.queries import recovering
 from ferryman.retries import FixedDelay
 from ferryman.worker import LocalQueueConfig
+from tests.support.history import History
+from tests.support.rhythms import recovery_of
+from tests.support.waiting import until
 
 dsn, history = sys.argv[1], History(Path(sys.argv[2]))
 options = json.loads(sys.argv[3])

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.rows import namedtuple_row
-from tests.recovery.quick import QUICK
-from tests.waiting import until
 
 from ferryman import App, Client, JobSpec, RawJobSpec
 from ferryman.worker import sync_points
+from tests.support.rhythms import QUICK
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.crash.history import History
+    from tests.support.history import History
 
 ROOT = Path(__file__).parents[2]
+PROGRAM = "tests.support.programs.recovering_worker"
 
 
 class Member:
@@ -32,7 +33,14 @@ class Member:
     def __init__(self, dsn: str, history: History, options: dict[str, Any], faults: str) -> None:
         self._history = history
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.recovery.worker_program", dsn, str(history.path), json.dumps(options)],
+            [
+                sys.executable,
+                "-m",
+                "tests.support.programs.recovering_worker",
+                dsn,
+                str(history.path),
+                json.dumps(options),
+            ],
             env={**os.environ, sync_points.SETTING: faults},
             cwd=ROOT,
         )

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
-from cli.conftest import EXECUTABLE
+from tests.cli.conftest import EXECUTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

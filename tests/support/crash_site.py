@@ -6,19 +6,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from tests.waiting import until
 
 from ferryman import Client, JobSpec, RawJobSpec
-
-from .checker import check
-from .claims import claim_of
-from .processes import WorkerProcess
+from tests.support.checker import check
+from tests.support.claims import claim_of
+from tests.support.waiting import until
+from tests.support.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .history import History
+    from tests.support.history import History
 
 
 SECONDS_OF_QUIET = 0.3

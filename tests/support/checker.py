@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .history import History, Line
+    from tests.support.history import History, Line
 
 
 def check(history: History) -> None:

@@ -1,4 +1,4 @@
-"""A worker process: `python -m tests.crash.working <dsn> <history> <options as JSON>`."""
+"""A worker process: `python -m tests.support.programs.worker <dsn> <history> <options as JSON>`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import uuid
 from datetime import timedelta
 from pathlib import Path
 
-from tests.waiting import until
-
 from ferryman import App, Worker, WorkerContext
 from ferryman.database import pools
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobPermanentlyFail, SettleRefused, WorkerStart
 from ferryman.worker import LocalQueueConfig, connection, listener, sync_points
-
-from . import child_tasks
-from .claims import claim_of_job
-from .history import History
+from tests.support.claims import claim_of_job
+from tests.support.history import History
+from tests.support.programs import child_tasks
+from tests.support.waiting import until
 
 dsn, history = sys.argv[1], History(Path(sys.argv[2]))
 options = json.loads(sys.argv[3])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import psycopg
-from tests.schema.carrying import DEFAULT_SCHEMA
+
+from tests.support.carrying import DEFAULT_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

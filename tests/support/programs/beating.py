@@ -1,4 +1,4 @@
-"""A process that only gives signs of life: python -m tests.recovery.beating_program DSN ORDERS
+"""A process that only gives signs of life: python -m tests.support.programs.beating DSN ORDERS
 
 ORDERS is JSON: the rhythm. Each line of its output is JSON too: what happened. Lines of its input are orders:
 `hold` holds the interpreter's lock for some seconds in a single call of C, `end` ends it in good order.
@@ -14,8 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ferryman.recovery.rhythm import Rhythm
-
-from .life import Life
+from tests.support.beats import Life
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

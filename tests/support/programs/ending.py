@@ -1,4 +1,4 @@
-"""A program that runs a worker until a signal ends it: `python -m tests.worker.ending_program DSN STORM_SECONDS`."""
+"""A program that runs a worker until a signal ends it: `python -m tests.support.programs.ending DSN STORM_SECONDS`."""
 
 from __future__ import annotations
 

@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.crash.history import History
-
 from ferryman import App, WorkerContext
+from tests.support.history import History
 
 app = App()
 

@@ -10,14 +10,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.waiting import until
-
 from ferryman.worker import sync_points
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .history import History
+    from tests.support.history import History
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +25,7 @@ class WorkerProcess:
     """A worker in a process of its own.
 
     faults: those of `ferryman.worker.sync_points`; None: it has no such points, and notes none
-    program: the module to run; it may add tasks to those of `tests.crash.working`
+    program: the module to run; it may add tasks to those of `tests.support.programs.worker`
     listens: whether it hears of new jobs, or only polls
     popen: how to start the process, for `subprocess.Popen`
     """
@@ -37,7 +36,7 @@ class WorkerProcess:
         history: History,
         *,
         faults: str | None = "",
-        program: str = "tests.crash.working",
+        program: str = "tests.support.programs.worker",
         concurrency: int = 3,
         poll_seconds: float = 0.5,
         statement_seconds: float = 30.0,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from tests.schema.carrying import carry_out
-
 from ferryman.schema import migrate
+from tests.support.carrying import carry_out
 
 
 def main(dsn: str) -> None:

@@ -10,9 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.waiting import until
-
-from .life import QUICK
+from tests.support.beats import QUICK
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     import signal
@@ -27,7 +26,7 @@ class BeatingProcess:
 
     def __init__(self, dsn: str, *, rhythm: Rhythm = QUICK) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.recovery.beating_program", dsn, json.dumps(asdict(rhythm))],
+            [sys.executable, "-m", "tests.support.programs.beating", dsn, json.dumps(asdict(rhythm))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 def is_running(pid: int) -> bool:

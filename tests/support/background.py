@@ -7,7 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
-from tests.schema.functions import Functions
+
+from tests.support.functions import Functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.schema.functions import Functions
-
 from ferryman.database.sessions import AsyncSession
 from ferryman.hooks import HookRegistry
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.sweeping import Sweep, sweep_once
 from ferryman.recovery.watching import Dead
+from tests.support.functions import Functions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.schema.functions import Row
-
     from ferryman import Client
     from ferryman.recovery.results import SweepStaleWorkersResult
     from ferryman.recovery.watching import Reason
+    from tests.support.functions import Row
 
 MARK = """
     insert into graphile_worker._ferryman_started_jobs

@@ -9,9 +9,8 @@ import uuid
 from pathlib import Path
 
 from ferryman import App, WorkerContext
-
-from .claims import claim_of_job
-from .history import History
+from tests.support.claims import claim_of_job
+from tests.support.history import History
 
 app = App()
 

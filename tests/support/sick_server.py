@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from tests.conftest import reachable_folder
 
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
+from tests.conftest import reachable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ SETTINGS = {
     "max_connections": "100",
     "max_prepared_transactions": "5",
     "wal_level": "logical",
-    "track_commit_timestamp": "on",  # for `tests.worker.life.jobs`
+    "track_commit_timestamp": "on",  # for `tests.support.workers.jobs`
     "max_notify_queue_pages": "64",  # the fewest: half a megabyte fills them
     "autovacuum_naptime": "1h",  # on, as it should be, but it comes when no test expects it
 }

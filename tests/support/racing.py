@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 def start_migrator(dsn: str) -> subprocess.Popen[str]:
     """A process that waits for the word to migrate."""
-    return start_program([sys.executable, "-m", "tests.schema.migrator", dsn])
+    return start_program([sys.executable, "-m", "tests.support.programs.migrator", dsn])
 
 
 def start_program(command: list[str], **environment: str) -> subprocess.Popen[str]:
