@@ -6,8 +6,14 @@ BIN    := $(VENV)/bin
 SHELL  := bash
 .SHELLFLAGS := -o pipefail -c
 
+# More processes than cores, as most tests wait most of the time. Tests are dealt out one by one, the slowest first.
+CORES  := $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
+CROWD  := $(shell expr 3 \* $(CORES))
+PYTEST := $(BIN)/pytest --dist load --maxschedchunk 1 --durations 10 --durations-min 1 \
+	$(if $(SEED),--seed $(SEED) --hypothesis-seed $(SEED))
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench proof clean
+.PHONY: help demo test test-fast check bench clean proof proof-kills proof-recovery proof-plans proof-model proof-soak proof-short
 
 help:  ## Show these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,8 +21,12 @@ help:  ## Show these commands
 demo: $(VENV)/ready  ## Show Ferryman working on a private PostgreSQL
 	@$(BIN)/python examples/demo.py
 
-test: check  ## Check style, types and imports, then run every test
-	@$(BIN)/pytest --numprocesses auto --dist loadfile
+test: check  ## Check style, types and imports, then run every test; in random order with SEED=number
+	@$(PYTEST) -m realtime --numprocesses $(CORES)
+	@$(PYTEST) -m 'not realtime' --numprocesses $(CROWD)
+
+test-fast: $(VENV)/ready  ## Run the tests that take less than a second each: for after each change
+	@$(PYTEST) -m 'not realtime and not slow' --numprocesses $(CROWD)
 
 check: $(VENV)/ready
 	@$(BIN)/ruff check
@@ -27,10 +37,30 @@ check: $(VENV)/ready
 bench: $(VENV)/ready  ## Measure Ferryman beside its peers; installs them first, and takes half an hour
 	@$(BIN)/python -m benchmarks
 
-proof: $(VENV)/ready  ## Kill workers ten thousand times, and judge by a history outside PostgreSQL
+# What `make test` runs in a short form, in full. All of it takes hours; `PART=short` is a middle way of ten minutes.
+proof: $(addprefix proof-,$(or $(PART),kills recovery plans model soak))  ## Prove it in full, or one PART=kills|recovery|plans|model|soak|short
+
+proof-kills: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.kill --kills 10000 --zombies 200 --seed 1 | tee docs/proof/kills-seed-1.txt
+
+proof-recovery: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.recovery_time --trials 100 | tee docs/proof/recovery-time.txt
 	@$(BIN)/python -m benchmarks.recovery_time --trials 100 --pooler | tee docs/proof/recovery-time-pooler.txt
+
+proof-plans: $(VENV)/ready
+	@FERRYMAN_PROOF=1 $(PYTEST) --numprocesses $(CORES) tests/plans
+
+proof-model: $(VENV)/ready
+	@FERRYMAN_MODEL_HISTORIES=20000 $(PYTEST) --numprocesses 0 tests/model/test_histories.py
+
+proof-soak: $(VENV)/ready
+	@$(BIN)/python -m benchmarks.soak --minutes 60
+
+proof-short: $(VENV)/ready
+	@FERRYMAN_PROOF=1 FERRYMAN_MODEL_HISTORIES=400 $(PYTEST) --numprocesses $(CORES) \
+		tests/plans tests/proof tests/model/test_histories.py tests/faults/test_soak.py
+	@$(BIN)/python -m benchmarks.kill --kills 1000 --zombies 20 --seed 2
+	@$(BIN)/python -m benchmarks.recovery_time --trials 5
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

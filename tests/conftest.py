@@ -1,35 +1,98 @@
-"""One private PostgreSQL for each process of the run, and a fresh database for each test that asks for one."""
+"""How a run goes: one PostgreSQL for all its processes, slow tests first, a fresh database for each test that asks."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
-import tempfile
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from hypothesis import settings
 
 from ferryman import Client, SyncClient
-from ferryman.embedded import EmbeddedPostgres
+from tests.support import evidence, once, order
+from tests.support.server import (
+    Databases,
+    create_database,
+    new_name,
+    quick_place,
+    reachable_folder,
+    shared_server,
+    template_on,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Generator, Iterator
 
-_numbers = itertools.count(1)
+    from ferryman.embedded import EmbeddedPostgres
+
+settings.register_profile("same each time", derandomize=True, database=None, deadline=None)
+settings.register_profile("by the seed", database=None, deadline=None, print_blob=True)
+
+_until_the_end = pytest.StashKey[ExitStack]()
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ferryman")
+    group.addoption("--seed", type=int, metavar="N", help="run the tests in random order, the same for each N")
+    group.addoption("--record-durations", action="store_true", help="write down how long each test took")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _heed_signals()
+    config.addinivalue_line("markers", f"slow: takes a second or longer, as {order.RECORD.name} says")
+    settings.load_profile("same each time" if config.getoption("seed") is None else "by the seed")
+    config.stash[_until_the_end] = stack = ExitStack()
+    config.add_cleanup(stack.close)
+    if hasattr(config, "workerinput"):
+        once.folder = Path(config.workerinput["run_folder"])
+    else:
+        once.folder = stack.enter_context(reachable_folder(quick_place()))
+        if config.getoption("record_durations"):
+            config.pluginmanager.register(order.Recorder())
+
+
+def _heed_signals() -> None:
     """Let processes that tests start heed signals, also when a shell has started the tests in the background."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Start the server before the processes that will join it; it ends after them."""
+    template_on(config.stash[_until_the_end].enter_context(shared_server(once.folder)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    node.workerinput["run_folder"] = str(once.folder)  # type: ignore[attr-defined]
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    seed = config.getoption("seed")
+    return "order: slow tests first" if seed is None else f"order: random; again with `make test SEED={seed}`"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seconds = order.recorded()
+    for item in items:
+        if seconds.get(item.nodeid, 0.0) >= order.SLOW:
+            item.add_marker("slow")
+    order.sort(items, seconds, config.getoption("seed"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        report.sections.extend(evidence.sections(item))
+    return report
 
 
 @pytest.fixture(autouse=True)
@@ -42,12 +105,9 @@ def _no_database_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedPostgres]:
-    """The PostgreSQL that all tests share. It loses data in a power cut, which tests do not need to survive."""
-    with reachable_folder() as folder:
-        # Autovacuum comes when it likes; tests that need it run VACUUM themselves.
-        settings = {"fsync": "off", "max_connections": "300", "autovacuum": "off", "track_commit_timestamp": "on"}
-        with EmbeddedPostgres(folder / "postgres", settings=settings, linger=timedelta()) as started:
-            yield started
+    """The PostgreSQL that all tests share, those of other pytest processes too."""
+    with shared_server(once.folder) as joined:
+        yield joined
 
 
 @pytest.fixture
@@ -57,35 +117,27 @@ def server_folder() -> Iterator[Path]:
         yield folder
 
 
-@contextmanager
-def reachable_folder() -> Iterator[Path]:
-    """A temporary folder that PostgreSQL's account can reach; pytest keeps its own folders to one account."""
-    with tempfile.TemporaryDirectory(prefix="ferryman-tests-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        yield folder
-
-
 @pytest.fixture(scope="session")
-def _template(server: EmbeddedPostgres) -> str:
-    """A database with the schema installed, to be copied: far quicker than installing it for each test."""
-    name = "ferryman_template"
-    dsn = _create(server.dsn, name)
-    with SyncClient(dsn) as client:
-        client.migrate()
-    return name
+def _databases(server: EmbeddedPostgres) -> Iterator[Databases]:
+    databases = Databases(server, template_on(server))
+    yield databases
+    databases.close()
 
 
 @pytest.fixture
-def empty_database(server: EmbeddedPostgres) -> Iterator[str]:
-    """The DSN of a fresh, empty database."""
-    yield from _temporary(server.dsn, template="template0")
-
-
-@pytest.fixture
-def database(server: EmbeddedPostgres, _template: str) -> Iterator[str]:
+def database(_databases: Databases) -> Iterator[str]:
     """The DSN of a fresh database with the schema installed."""
-    yield from _temporary(server.dsn, template=_template)
+    dsn = _databases.take()
+    yield dsn
+    _databases.give_back(dsn)
+
+
+@pytest.fixture
+def empty_database(server: EmbeddedPostgres, _databases: Databases) -> Iterator[str]:
+    """The DSN of a fresh, empty database."""
+    dsn = create_database(server.dsn, new_name())
+    yield dsn
+    _databases.give_back(dsn)
 
 
 @pytest.fixture
@@ -105,20 +157,3 @@ def connection(database: str) -> Iterator[psycopg.Connection]:
     """A plain connection to look at tables, or to stand in for somebody else."""
     with psycopg.connect(database, autocommit=True) as opened:
         yield opened
-
-
-def _temporary(dsn: str, *, template: str) -> Iterator[str]:
-    name = f"test_{os.getpid()}_{next(_numbers)}"
-    yield _create(dsn, name, template)
-    with psycopg.connect(dsn, autocommit=True) as admin:
-        admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
-
-
-def _create(dsn: str, name: str, template: str = "template0") -> str:
-    with psycopg.connect(dsn, autocommit=True) as admin:
-        admin.execute(
-            sql.SQL("create database {} template {} strategy file_copy").format(
-                sql.Identifier(name), sql.Identifier(template)
-            )
-        )
-    return make_conninfo(dsn, dbname=name)

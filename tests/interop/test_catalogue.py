@@ -12,10 +12,10 @@ from psycopg.conninfo import make_conninfo
 from ferryman.embedded import EmbeddedPostgres, ServerBinaries, find_binaries
 from ferryman.errors import EmbeddedServerError
 from ferryman.schema import migrate
-from tests.conftest import reachable_folder
 from tests.support import nodes
 from tests.support.carrying import carry_out
 from tests.support.catalogue import OURS, catalogue
+from tests.support.server import reachable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
-from tests.conftest import reachable_folder
+from tests.support.server import reachable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
