@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from dataclasses import MISSING, Field, fields
@@ -129,3 +130,22 @@ def test_every_event_has_its_row_on_the_page_of_hooks(event: str) -> None:
 def test_every_method_of_a_client_is_on_some_page(name: str) -> None:
     pages = (page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
     assert name in {"pool", "schema"} or any(re.search(rf"\b{name}\b", page) for page in pages)
+
+
+LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+
+
+def logged_events() -> Iterator[str]:
+    """The event of each line that the product logs; fails for a line without one."""
+    for path in (DOCS.parent / "src").rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match call:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="logger" | "log"), attr=level)) if level in LEVELS:
+                    extra = next((ast.unparse(each.value) for each in call.keywords if each.arg == "extra"), "")
+                    event = re.search(r"(?:'event': |_fields\()'(\w+)'", extra)
+                    assert event is not None, f"{path.name}:{call.lineno} logs no event"
+                    yield event[1]
+
+
+def test_every_event_of_the_logs_has_its_row_and_every_row_its_event() -> None:
+    assert set(re.findall(r"`(\w+)`", first_cells("logs.md"))) == {*logged_events()}

@@ -100,7 +100,12 @@ class CronScheduler:
         minute = floor_minute(now)
         if self._covered is not None and minute < self._covered:
             # What was scheduled already is not scheduled again: the database knows.
-            logger.warning("the clock went back, from the minute %s to %s", self._covered, minute)
+            logger.warning(
+                "the clock went back, from the minute %s to %s",
+                self._covered,
+                minute,
+                extra={"event": "clock_went_back"},
+            )
             self._covered = None
         if minute != self._covered:
             await self._cover(minute, now, [entry for entry in entries if entry.known_since is not None])
@@ -169,14 +174,24 @@ class CronScheduler:
         for occurrence in occurrences:
             by_name.setdefault(occurrence.crontab.identifier, []).append(occurrence)
         if len(by_name) == 1:
-            logger.error("the crontab %r added no job, because PostgreSQL refuses it: %s", *by_name, error)
+            logger.error(
+                "the crontab %r added no job, because PostgreSQL refuses it: %s",
+                *by_name,
+                error,
+                extra={"event": "crontab_refused"},
+            )
             return
         for some in by_name.values():
             await self._schedule(some, now)
 
     async def _tell(self, added: Sequence[Occurrence]) -> None:
         for occurrence in added:
-            logger.debug("the crontab %r added its job of %s", occurrence.crontab.identifier, occurrence.minute)
+            logger.debug(
+                "the crontab %r added its job of %s",
+                occurrence.crontab.identifier,
+                occurrence.minute,
+                extra={"event": "crontab_job_added", "crontab": occurrence.crontab.identifier},
+            )
             await self._hooks.emit(CronJobScheduled(crontab=occurrence.crontab, scheduled_at=occurrence.minute))
 
     async def _fetch(self, call: Call) -> Sequence[Row]:
@@ -216,13 +231,14 @@ class _StoredCrontabs:
                 "the schedule %r of the database is not used by this worker, because a crontab of the worker has the "
                 "same identifier. Remove the schedule, or give the crontab another id.",
                 identifier,
+                extra={"event": "schedule_shadowed", "crontab": identifier},
             )
             return None
         try:
             return stored_from_row(columns)
         except CrontabError as error:
             complaint = "the schedule %r of the database cannot be read, and adds no jobs: %s. Change or remove it."
-            logger.error(complaint, identifier, error)  # noqa: TRY400 - the error says all
+            logger.error(complaint, identifier, error, extra={"event": "schedule_unreadable", "crontab": identifier})  # noqa: TRY400 - the error says all
             return None
 
 

@@ -256,7 +256,12 @@ async def _decided(step: Decide) -> object:
             return await step.hooks.intercept(step.event)
     except TimeoutError:
         name = type(step.event).__name__
-        logger.error("a %s hook did not answer within %g s, and counts as failed", name, step.limit)  # noqa: TRY400 - the time is up, no more
+        logger.error(  # noqa: TRY400 - the time is up, no more
+            "a %s hook did not answer within %g s, and counts as failed",
+            name,
+            step.limit,
+            extra={"event": "hook_timed_out", "hook": name},
+        )
         return step.event.after_error(f"a {name} hook did not answer in time")
 
 

@@ -84,7 +84,7 @@ class Hook:
 
     def log(self, error: BaseException) -> None:
         """Say which hook failed, and where."""
-        logger.error("%s failed", self, exc_info=error)
+        logger.error("%s failed", self, exc_info=error, extra={"event": "hook_failed", "hook": str(self)})
 
     def _failed(self, event: Interceptor[E, R], error: BaseException) -> R:
         self.log(error)
@@ -96,7 +96,7 @@ class Hook:
         if event.accepts(answer):
             return answer
         complaint = f"{self} returned {_kind(answer)}; it takes {event.takes}"
-        logger.error("%s", complaint)
+        logger.error("%s", complaint, extra={"event": "hook_answer_refused", "hook": str(self)})
         return event.after_error(complaint)
 
 

@@ -118,7 +118,11 @@ class Beats:
             return
         self._thread.join(seconds)
         if self._thread.is_alive():
-            logger.warning("the database did not answer in time for worker %s to say goodbye", self.worker_id)
+            logger.warning(
+                "the database did not answer in time for worker %s to say goodbye",
+                self.worker_id,
+                extra={"event": "goodbye_timed_out", "worker_id": self.worker_id},
+            )
 
     def once(self) -> float:
         """Do what is due now; the seconds until there is more to do."""
@@ -139,7 +143,7 @@ class Beats:
                 pause = self.once()
             except Exception:
                 # Trouble of our own or in a callback. Silence would be taken for death.
-                logger.exception("signs of life met an error and go on")
+                logger.exception("signs of life met an error and go on", extra={"event": "beats_met_error"})
                 pause = self._rhythm.tick
         self._part()
 
@@ -192,7 +196,10 @@ class Beats:
         except psycopg.errors.InsufficientPrivilege:
             return
         if ended:
-            logger.warning("a worker that hung was still the one to watch others; its session was ended")
+            logger.warning(
+                "a worker that hung was still the one to watch others; its session was ended",
+                extra={"event": "hung_watcher_ended"},
+            )
 
     def _lose_session(self) -> None:
         self._watch.interrupt()

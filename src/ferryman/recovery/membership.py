@@ -64,7 +64,12 @@ class Membership:
     def _take_new_id(self) -> None:
         old, self.worker_id = self.worker_id, self._on_swept(self.worker_id)
         self._is_lost = self._is_told = self.was_tried = False
-        logger.warning("worker %s was taken for dead, and lost its jobs; it goes on as %s", old, self.worker_id)
+        logger.warning(
+            "worker %s was taken for dead, and lost its jobs; it goes on as %s",
+            old,
+            self.worker_id,
+            extra={"event": "worker_swept", "worker_id": old},
+        )
 
     def _add(self, session: BeatSession, metadata: Mapping[str, Any]) -> None:
         self.was_tried = True

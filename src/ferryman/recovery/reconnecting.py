@@ -32,7 +32,11 @@ class Reconnecting:
         """Note a failure; the seconds to wait before the next try."""
         if self._failures == 0:
             self._since = self._clock()
-            logger.warning("signs of life failed and will be tried again until they work: %s", str(error).strip())
+            logger.warning(
+                "signs of life failed and will be tried again until they work: %s",
+                str(error).strip(),
+                extra={"event": "duty_failed", "duty": "signs of life"},
+            )
         self._failures += 1
         is_long = self._clock() - self._since > SECONDS_OF_HURRY
         limit = self._longest_pause * (2 if is_long else 1)
@@ -43,5 +47,10 @@ class Reconnecting:
         """Note a success."""
         if self._failures:
             seconds = self._clock() - self._since
-            logger.info("signs of life work again, after %d failures in %.1f s", self._failures, seconds)
+            logger.info(
+                "signs of life work again, after %d failures in %.1f s",
+                self._failures,
+                seconds,
+                extra={"event": "duty_works_again", "duty": "signs of life"},
+            )
             self._failures = 0

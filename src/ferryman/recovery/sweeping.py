@@ -274,7 +274,11 @@ def _ask(sweep: Sweep, batch: _Batch) -> Steps[Answers]:
     end = time.monotonic() + sweep.patience_seconds
     for row in rows:
         if time.monotonic() > end:
-            logger.warning("JobRecovery hooks are slow; %d jobs wait for the next sweep", len(rows) - len(answers))
+            logger.warning(
+                "JobRecovery hooks are slow; %d jobs wait for the next sweep",
+                len(rows) - len(answers),
+                extra={"event": "recovery_hooks_slow", "count": len(rows) - len(answers)},
+            )
             break
         job = job_from_row(row)
         facts = asked[job.id]

@@ -48,7 +48,13 @@ def tell_of_sweep(hooks: HookRegistry, recovered_by: str, result: SweepStaleWork
     words = Counter(recovery.decision for recovery in result.recoveries)
     listed = ", ".join(f"{count} {word}" for word, count in words.items()) or "they held none"
     names = ", ".join(result.worker_ids) or "none"
-    logger.warning("recovered %d jobs (%s); dead workers: %s", result.recovered_count, listed, names)
+    logger.warning(
+        "recovered %d jobs (%s); dead workers: %s",
+        result.recovered_count,
+        listed,
+        names,
+        extra={"event": "jobs_recovered", "count": result.recovered_count},
+    )
     if hooks.wants(WorkerRecovered):
         event = WorkerRecovered(
             worker_id=recovered_by,

@@ -57,7 +57,7 @@ def migrate(schema: SchemaName) -> Steps[Migration]:
     else:
         done = yield from change(schema, _apply)
     for warning in done.warnings:
-        log.warning("%s", warning)
+        log.warning("%s", warning, extra={"event": "schema_warning"})
     return done
 
 

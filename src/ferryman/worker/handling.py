@@ -173,7 +173,11 @@ def _delay(task: Task[..., Any], claim: Claim, error: BaseException) -> float | 
     try:
         delay = task.running.retry.delay(claim.attempts, error)
     except Exception:
-        logger.exception("the retry policy of %r failed; the usual delay is used", task.identifier)
+        logger.exception(
+            "the retry policy of %r failed; the usual delay is used",
+            task.identifier,
+            extra={"event": "retry_policy_failed", "task": task.identifier},
+        )
         return None
     return None if delay is None else max(0.0, delay.total_seconds())
 

@@ -48,7 +48,11 @@ class Interruptions:
             async with asyncio.timeout(HOOK_SECONDS):
                 answer = await self._hooks.intercept(event)
         except TimeoutError:
-            logger.warning("a JobRecovery hook did not answer in time; job %d goes back as usual", claim.job_id)
+            logger.warning(
+                "a JobRecovery hook did not answer in time; job %d goes back as usual",
+                claim.job_id,
+                extra={"event": "hook_timed_out", "hook": "JobRecovery", "job_id": claim.job_id},
+            )
             return self.usual
         match answer:
             case JobRecoveryResult.Reschedule(run_at=run_at, attempts=attempts):

@@ -107,7 +107,12 @@ class Life:
             if self._recovering is not None:
                 await self._persist("registering the worker", self._recovering.start)
             await hooks.emit(WorkerStart(client=client, worker_id=self._identity.id, extensions=options.extensions))
-            logger.info("worker %s runs %d tasks", self._identity.id, len(self._app.tasks))
+            logger.info(
+                "worker %s runs %d tasks",
+                self._identity.id,
+                len(self._app.tasks),
+                extra={"event": "worker_started", "worker_id": self._identity.id},
+            )
             reason = ShutdownReason.ERROR
             try:
                 await self._work(once=once)
@@ -140,12 +145,20 @@ class Life:
             async with asyncio.timeout(SECONDS_AFTER_HURRY):
                 await self._claimer.give_back_lost()
         except (DatabaseError, TimeoutError) as error:
-            logger.warning("jobs that were claimed over a broken connection are left to recovery: %s", error)
+            logger.warning(
+                "jobs that were claimed over a broken connection are left to recovery: %s",
+                error,
+                extra={"event": "lost_claims_left"},
+            )
         await self._stop.wait_for(self._settler.flush(), SECONDS_TO_FLUSH, or_hurry=True)
         if self._settler.unsettled:
             await self._stop.wait_for(self._settler.flush(), SECONDS_AFTER_HURRY, or_hurry=False)
         if self._settler.unsettled:
-            logger.error("%d outcomes could not be written; these jobs will run again", self._settler.unsettled)
+            logger.error(
+                "%d outcomes could not be written; these jobs will run again",
+                self._settler.unsettled,
+                extra={"event": "outcomes_unwritten"},
+            )
 
     @asynccontextmanager
     async def _duties(self, *, listens: bool) -> AsyncIterator[None]:
@@ -344,7 +357,12 @@ async def _in_background(duty: Coroutine[Any, Any, None], name: str) -> AsyncIte
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled() and task.exception() is not None:
-            logger.error("the duty %r ended with an error", name, exc_info=task.exception())
+            logger.error(
+                "the duty %r ended with an error",
+                name,
+                exc_info=task.exception(),
+                extra={"event": "duty_ended", "duty": name},
+            )
 
 
 def _seconds(delay: timedelta | None) -> float:

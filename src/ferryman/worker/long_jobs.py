@@ -101,9 +101,17 @@ class LongJobs:
             case "busy":
                 return  # somebody works on its row, which will be over when we look again
             case "lost":
-                logger.warning("job %d was taken away from this worker while it ran; it is cancelled", claim.job_id)
+                logger.warning(
+                    "job %d was taken away from this worker while it ran; it is cancelled",
+                    claim.job_id,
+                    extra={"event": "job_lost", "job_id": claim.job_id},
+                )
                 self._running.lose(claim)
             case "gone":
                 # Perhaps its handler has completed it, and not returned yet.
-                logger.debug("job %d is not in the database any more", claim.job_id)
+                logger.debug(
+                    "job %d is not in the database any more",
+                    claim.job_id,
+                    extra={"event": "job_gone", "job_id": claim.job_id},
+                )
         self._seen[claim] = self._clock()

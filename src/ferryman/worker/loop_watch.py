@@ -72,7 +72,9 @@ class LoopWatch:
             told = self._tell()
             answered.wait()
             if told:
-                logger.warning("the event loop went on after %.1f s", time.monotonic() - asked)
+                logger.warning(
+                    "the event loop went on after %.1f s", time.monotonic() - asked, extra={"event": "loop_unblocked"}
+                )
 
     def _tell(self) -> bool:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the only way to see another thread
@@ -88,6 +90,7 @@ class LoopWatch:
             place.f_code.co_filename,
             place.f_lineno,
             place.f_code.co_name,
+            extra={"event": "loop_blocked"},
         )
         return True
 

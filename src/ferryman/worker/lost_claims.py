@@ -92,4 +92,8 @@ class LostClaims:
             call = working.return_lost_claims(worker_id, after=heard_of, until=until, known=known)
             returned = await self._connection.fetch(call)
         if returned:
-            logger.warning("%d jobs were claimed over a connection that broke; they were given back", len(returned))
+            logger.warning(
+                "%d jobs were claimed over a connection that broke; they were given back",
+                len(returned),
+                extra={"event": "lost_claims_returned", "count": len(returned)},
+            )

@@ -57,7 +57,11 @@ class Reports:
         try:
             await telling
         except Exception:
-            logger.exception("the outcome of job %d was recorded, but could not be told", claim.job_id)
+            logger.exception(
+                "the outcome of job %d was recorded, but could not be told",
+                claim.job_id,
+                extra={"event": "report_failed", "job_id": claim.job_id},
+            )
 
     async def _tell_written(self, claim: Claim, outcome: Outcome) -> None:
         identifier = self._tasks.get(claim.task_id, "")
@@ -69,7 +73,7 @@ class Reports:
                 identifier,
                 claim.attempts,
                 first_line,
-                extra=self._fields(claim),
+                extra=self._fields("job_failed", claim),
             )
         event = self._event(claim, outcome, identifier)
         if event is not None:
@@ -79,15 +83,16 @@ class Reports:
         logger.warning(
             "job %d was taken away from this worker before it ended; its outcome was not recorded",
             claim.job_id,
-            extra=self._fields(claim),
+            extra=self._fields("settlement_refused", claim),
         )
         if self._hooks.wants(SettleRefused):
             kind = _kind(outcome)
             await self._hooks.emit(SettleRefused(job_id=claim.job_id, worker_id=claim.worker_id, outcome=kind))
 
-    def _fields(self, claim: Claim) -> dict[str, object]:
+    def _fields(self, event: str, claim: Claim) -> dict[str, object]:
         """What a structured log keeps apart from the message."""
         return {
+            "event": event,
             "job_id": claim.job_id,
             "task": self._tasks.get(claim.task_id, ""),
             "attempt": claim.attempts,

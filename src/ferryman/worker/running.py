@@ -127,7 +127,11 @@ class Running:
             task.cancel()
         await self._wait(SECONDS_AFTER_CANCELLING, or_hurry=False)
         for claim in [*self._tasks]:
-            logger.error("job %d goes on although it was cancelled; it is given back all the same", claim.job_id)
+            logger.error(
+                "job %d goes on although it was cancelled; it is given back all the same",
+                claim.job_id,
+                extra={"event": "cancellation_ignored", "job_id": claim.job_id},
+            )
             del self._tasks[claim]
             await self._settle_interrupted(self._find_task(claim), claim, self._interruptions.usual)
 
@@ -193,7 +197,9 @@ class Running:
         except asyncio.CancelledError:
             pass
         except BaseException:  # a handler that awaits a future which ends with GeneratorExit closes all of us
-            logger.exception("job %d could not be run", claim.job_id)
+            logger.exception(
+                "job %d could not be run", claim.job_id, extra={"event": "job_not_run", "job_id": claim.job_id}
+            )
             outcome = Failed("the worker could not run this job; see its log")
         if claim not in self._tasks:
             pass  # given up, and settled already

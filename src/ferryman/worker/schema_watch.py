@@ -53,7 +53,11 @@ class SchemaWatch:
             if isinstance(problem, MigrationUnderWayError):
                 await self._look_again_in(SECONDS_BETWEEN_LOOKS)
             elif problem is not None:
-                logger.error("the schema was migrated, and this worker cannot go on: %s", problem)
+                logger.error(
+                    "the schema was migrated, and this worker cannot go on: %s",
+                    problem,
+                    extra={"event": "schema_incompatible"},
+                )
                 self._give_up(problem)
                 return
 

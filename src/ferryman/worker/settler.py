@@ -229,10 +229,20 @@ class Settler:
         """Settle a job in another way when PostgreSQL refuses to store how it ended."""
         job_id = settlement.claim.job_id
         if settlement.outcome is _UNSTORABLE:
-            logger.error("job %d stays locked, because PostgreSQL refuses any outcome of it: %s", job_id, error)
+            logger.error(
+                "job %d stays locked, because PostgreSQL refuses any outcome of it: %s",
+                job_id,
+                error,
+                extra={"event": "job_left_locked", "job_id": job_id},
+            )
             self.leave_locked(settlement.claim)
             return
-        logger.error("the outcome of job %d could not be stored: %s", job_id, error)
+        logger.error(
+            "the outcome of job %d could not be stored: %s",
+            job_id,
+            error,
+            extra={"event": "outcome_unstorable", "job_id": job_id},
+        )
         self.settle(settlement.claim, _UNSTORABLE)
 
 

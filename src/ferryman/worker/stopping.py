@@ -117,7 +117,11 @@ class Stopping:
 
     def _signalled(self, number: signal.Signals) -> None:
         if not self.begun.is_set():
-            logger.info("%s received; finishing running jobs", number.name)
+            logger.info(
+                "%s received; finishing running jobs",
+                number.name,
+                extra={"event": "signal_received", "signal": number.name},
+            )
         self.request(by_signal=True)
 
     async def after(self, signal_to_stop: Awaitable[object]) -> None:
@@ -125,5 +129,8 @@ class Stopping:
         try:
             await signal_to_stop
         except Exception:
-            logger.exception("the shutdown signal failed; the worker ends as if it had been given")
+            logger.exception(
+                "the shutdown signal failed; the worker ends as if it had been given",
+                extra={"event": "shutdown_signal_failed"},
+            )
         self.request()

@@ -24,7 +24,12 @@ class Trouble:
         """Note a failure; the seconds to wait before the next try."""
         if self._failures == 0:
             self._since = time.monotonic()
-            logger.warning("%s failed and will be tried again until it works: %s", self._duty, error)
+            logger.warning(
+                "%s failed and will be tried again until it works: %s",
+                self._duty,
+                error,
+                extra={"event": "duty_failed", "duty": self._duty},
+            )
         self._failures += 1
         ceiling = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * float(2 ** min(self._failures, 10)))
         return ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - spreads workers out; no secret depends on it
@@ -33,5 +38,11 @@ class Trouble:
         """Note a success."""
         if self._failures:
             seconds = time.monotonic() - self._since
-            logger.info("%s works again, after %d failures in %.1f s", self._duty, self._failures, seconds)
+            logger.info(
+                "%s works again, after %d failures in %.1f s",
+                self._duty,
+                self._failures,
+                seconds,
+                extra={"event": "duty_works_again", "duty": self._duty},
+            )
             self._failures = 0

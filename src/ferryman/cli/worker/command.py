@@ -232,4 +232,6 @@ def _answer_probes(probes: Probes, everyone: list[Vitals]) -> None:
 
     port = serve_health(probes.host, probes.port, everyone, probes.patience)
     host = f"[{probes.host}]" if ":" in probes.host else probes.host
-    logger.info("health probes are answered at http://%s:%d/livez and /readyz", host, port)
+    logger.info(
+        "health probes are answered at http://%s:%d/livez and /readyz", host, port, extra={"event": "probes_answered"}
+    )

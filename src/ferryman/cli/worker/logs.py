@@ -6,11 +6,18 @@ import json
 import logging
 import time
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from ferryman.cli.clean import clean_line, clean_lines
 from ferryman.cli.complaints import without_secrets
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 FIELDS = ("job_id", "task", "attempt", "worker_id")
+"""What is known about the job, on lines for people too."""
+MORE_FIELDS = ("event", "duty", "hook", "crontab", "signal", "count")
+"""What happened, for programs that read logs: the name of an event stays when its sentence changes."""
 
 
 class TextFormatter(logging.Formatter):
@@ -19,7 +26,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it when there is one."""
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
-        job = "".join(f" {name}={clean_line(str(value))}" for name, value in _fields(record).items())
+        job = "".join(f" {name}={clean_line(str(value))}" for name, value in _fields(record, FIELDS).items())
         trace = _trace(self, record)
         text = f"{moment} {record.levelname:<7} {record.getMessage()}{job}" + (f"\n{trace}" if trace else "")
         return clean_lines(without_secrets(text))
@@ -35,7 +42,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": without_secrets(record.getMessage()),
-            **_fields(record),
+            **_fields(record, MORE_FIELDS + FIELDS),
         }
         trace = _trace(self, record)
         if trace:
@@ -52,8 +59,8 @@ def set_up_logs(form: str, level: str) -> None:
         logging.getLogger("psycopg").setLevel(logging.WARNING)  # what matters of it, the worker says itself
 
 
-def _fields(record: logging.LogRecord) -> dict[str, object]:
-    return {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+def _fields(record: logging.LogRecord, names: Sequence[str]) -> dict[str, object]:
+    return {name: getattr(record, name) for name in names if hasattr(record, name)}
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:

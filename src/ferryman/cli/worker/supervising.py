@@ -103,7 +103,7 @@ class Supervisor:
     async def _after_failed_start(self, code: int, changed: asyncio.Event) -> None:
         """What is wrong, the process has said. A change may mend it; without --reload there will be none."""
         if self._reload:
-            logger.info("waiting for a Python file to change")
+            logger.info("waiting for a Python file to change", extra={"event": "waiting_for_change"})
             await _first_of(changed, self._stopping)
         else:
             self._exit_codes.append(code)
@@ -111,12 +111,17 @@ class Supervisor:
 
     def _after_once(self, process: SupervisedProcess, code: int) -> None:
         if code != 0:
-            logger.error("worker process %d %s; it is not replaced, because of --once", process.pid, _told(code))
+            logger.error(
+                "worker process %d %s; it is not replaced, because of --once",
+                process.pid,
+                _told(code),
+                extra={"event": "process_not_replaced"},
+            )
         self._exit_codes.append(code)
 
     async def _pause(self, what: str, seconds: float) -> None:
         when = f"in {seconds:g} s" if seconds else "now"
-        logger.error("%s; another one starts %s", what, when)
+        logger.error("%s; another one starts %s", what, when, extra={"event": "process_replaced"})
         if seconds:
             await _first_of(self._stopping, timeout=seconds)
 
@@ -145,7 +150,7 @@ class Supervisor:
             await asyncio.sleep(LOOK_SECONDS)
             changed = await asyncio.to_thread(files.changed)
             if changed is not None and not self._stopping.is_set():
-                logger.info("%s changed; restarting", changed.relative_to(Path.cwd()))
+                logger.info("%s changed; restarting", changed.relative_to(Path.cwd()), extra={"event": "restarting"})
                 self._restart_all()
 
     def _restart_all(self) -> None:

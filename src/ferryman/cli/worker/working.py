@@ -67,7 +67,10 @@ class WorkerProcess:
                 leave(1)
             if _something_goes_on(runner.get_loop()):
                 # Its job was given back. Waiting for it, as Python does at exit, would take as long as it likes.
-                logger.warning("a handler goes on although it was cancelled; the process ends all the same")
+                logger.warning(
+                    "a handler goes on although it was cancelled; the process ends all the same",
+                    extra={"event": "cancellation_ignored"},
+                )
                 leave(0)
         return 0
 
@@ -106,7 +109,11 @@ class WorkerProcess:
 
     def _stop(self, number: signal.Signals) -> None:
         if not self._signals:
-            logger.info("%s received; finishing running jobs", number.name)
+            logger.info(
+                "%s received; finishing running jobs",
+                number.name,
+                extra={"event": "signal_received", "signal": number.name},
+            )
         self._signals += 1
         self._become("stopping")
         if self._worker is not None:
