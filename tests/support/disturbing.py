@@ -28,8 +28,10 @@ SLOW_DISK = """
 int fsync(int file) { usleep(DELAY); return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(file); }
 int fdatasync(int file) { usleep(DELAY); return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(file); }
 """
+EVERYWHERE = 'touch /etc/ld.so.preload && mount --bind "$0" /etc/ld.so.preload && exec "$@"'
+"""Servers have a bare environment, so LD_PRELOAD does not reach them. This one file does; only the run sees it."""
 MARK = "FERRYMAN_DISTURBED"
-"""In the environment of every process of the run: servers detach themselves, so parents do not tell."""
+"""In the environment of the processes of a run: parents do not tell, since many detach themselves."""
 
 
 def main() -> int:
@@ -44,11 +46,13 @@ def main() -> int:
     given = parser.parse_args()
     environment = {**os.environ, MARK: str(os.getpid())}
     with ExitStack() as stack:
+        command = given.command
         if given.slow_disk:
-            environment["LD_PRELOAD"] = stack.enter_context(slow_disk(given.slow_disk))
+            library = stack.enter_context(slow_disk(given.slow_disk))
+            command = ["unshare", "--mount", "sh", "-c", EVERYWHERE, library, *command]
         for _ in range(given.busy):
             stack.enter_context(busy_loop())
-        run = subprocess.Popen(given.command, env=environment)
+        run = subprocess.Popen(command, env=environment)
         if given.pauses:
             stack.enter_context(pauses(given.pauses, random.Random(given.seed)))
         return run.wait()
@@ -64,13 +68,16 @@ def busy_loop() -> Iterator[None]:
 
 @contextmanager
 def slow_disk(seconds: float) -> Iterator[str]:
-    """A library to be loaded first, compiled on the spot."""
+    """A file that names a library to be loaded first; compiled on the spot. Needs root, and a compiler."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # PostgreSQL's account reads it too
         library, microseconds = f"{folder}/slow_disk.so", int(seconds * 1_000_000)
         command = ["cc", "-shared", "-fPIC", f"-DDELAY={microseconds}", "-x", "c", "-", "-o", library, "-ldl"]
         subprocess.run(command, input=SLOW_DISK.encode(), check=True)
-        yield library
+        preload = Path(folder) / "preload"
+        preload.write_text(library + "\n")
+        preload.chmod(0o644)
+        yield str(preload)
 
 
 @contextmanager
@@ -102,11 +109,12 @@ def paused(pid: int) -> Iterator[None]:
 
 
 def run_processes() -> Iterator[int]:
-    """The processes of this run, wherever they come from."""
+    """The processes of this run, wherever they come from; and PostgreSQL's, which are known by where they work."""
     mark = f"{MARK}={os.getpid()}\0".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if mark in (folder / "environ").read_bytes() + b"\0":
+            is_server = "/ferryman-test" in str((folder / "cwd").readlink())
+            if is_server or mark in (folder / "environ").read_bytes() + b"\0":
                 yield int(folder.name)
 
 
