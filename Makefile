@@ -22,7 +22,7 @@ demo: $(VENV)/ready  ## Show Ferryman working on a private PostgreSQL
 	@$(BIN)/python examples/demo.py
 
 test: check  ## Check style, types and imports, then run every test; in random order with SEED=number
-	@$(PYTEST) -m realtime --numprocesses $(CORES)
+	@$(PYTEST) -m realtime --numprocesses $(CORES) $$(grep -rl mark.realtime --include=test_*.py tests)
 	@$(PYTEST) -m 'not realtime' --numprocesses $(CROWD)
 
 test-fast: $(VENV)/ready  ## Run the tests that take less than a second each: for after each change
