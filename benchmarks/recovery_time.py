@@ -173,7 +173,7 @@ def _trial(server: str, name: str, moment: float, *, pooler: bool) -> float:
 
 @contextmanager
 def _pooler(dsn: str) -> Iterator[str]:
-    from tests.support.pgbouncer import PgBouncer  # noqa: PLC0415 - it needs pytest, and nothing else here does
+    from tests.support.network import PgBouncer  # noqa: PLC0415 - it needs pytest, and nothing else here does
 
     with tempfile.TemporaryDirectory(prefix="ferryman-proof-") as name:
         folder = Path(name)

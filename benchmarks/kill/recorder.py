@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.support.claims import claim_of_job
-from tests.support.history import History
+from tests.support.history import History, claim_of_job
 
 if TYPE_CHECKING:
     from ferryman import Job, WorkerContext

@@ -15,7 +15,7 @@ from ferryman.cli.bench import ground, measuring
 from ferryman.errors import DatabaseError
 from tests.support.beats import over_tcp
 from tests.support.commands_started import Started
-from tests.support.pgbouncer import PgBouncer
+from tests.support.network import PgBouncer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.crash_site import Scene
+from tests.support.crash_site import CrashSite
 from tests.support.history import History
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ def history(tmp_path: Path) -> Iterator[History]:
 
 
 @pytest.fixture
-def scene(database: str, history: History) -> Iterator[Scene]:
+def site(database: str, history: History) -> Iterator[CrashSite]:
     """A fresh database on the shared server."""
-    made = Scene(database, history)
+    made = CrashSite(database, history)
     yield made
     made.close()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.checker import check
+from tests.support.history import check
 
 if TYPE_CHECKING:
     from tests.support.history import History

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.crash.test_bad_networks import proxy
-from tests.support.proxy import Fate, Proxy
+from tests.support.network import Fate, Proxy
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from tests.support.crash_site import Scene
+    from tests.support.crash_site import CrashSite
 
 __all__ = ["proxy"]
 
 
 @pytest.mark.parametrize("fate", [Fate.REFUSED, Fate.SWALLOWED])
-async def test_a_worker_that_cannot_reconnect_ends_when_told_to(scene: Scene, proxy: Proxy, fate: Fate) -> None:
-    worker = scene.start(proxy.dsn, statement_seconds=3.0, connect_seconds=3)
+async def test_a_worker_that_cannot_reconnect_ends_when_told_to(site: CrashSite, proxy: Proxy, fate: Fate) -> None:
+    worker = site.start(proxy.dsn, statement_seconds=3.0, connect_seconds=3)
     await worker.ready()
     proxy.new_connections = fate
     proxy.reset()
@@ -34,9 +34,9 @@ async def test_a_worker_that_cannot_reconnect_ends_when_told_to(scene: Scene, pr
 
 
 @pytest.mark.parametrize("fate", [Fate.SWALLOWED, Fate.SWALLOWED_AFTER_LOGIN])
-async def test_a_worker_that_cannot_start_ends_when_told_to(scene: Scene, proxy: Proxy, fate: Fate) -> None:
+async def test_a_worker_that_cannot_start_ends_when_told_to(site: CrashSite, proxy: Proxy, fate: Fate) -> None:
     proxy.new_connections = fate
-    worker = scene.start(proxy.dsn)
+    worker = site.start(proxy.dsn)
     await until(lambda: proxy.refused > 0, "the worker tries to connect")
 
     told_at = time.monotonic()

@@ -5,51 +5,38 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import closing
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from ferryman import SyncClient
-from ferryman.embedded import EmbeddedPostgres
-from tests.support.crash_site import Scene
+from tests.support import own_servers
+from tests.support.crash_site import CrashSite
+from tests.support.own_servers import postmaster
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from ferryman.embedded import EmbeddedPostgres
     from tests.support.history import History
 
 NAME = "the worker"
 
 
 @pytest.fixture
-def own_server(server_folder: Path) -> Iterator[EmbeddedPostgres]:
+def own_server(server_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
     """A server that the test may kill."""
-    settings = {"fsync": "off"}
-    with EmbeddedPostgres(server_folder / "postgres", settings=settings, linger=timedelta()) as started:
-        with SyncClient(started.dsn) as client:
-            client.migrate()
+    with own_servers.own_server(server_folder / "postgres", tmp_path_factory) as started:
         yield started
 
 
 @pytest.fixture
-def own_scene(own_server: EmbeddedPostgres, history: History) -> Iterator[Scene]:
-    with closing(Scene(own_server.dsn, history)) as made:
+def own_site(own_server: EmbeddedPostgres, history: History) -> Iterator[CrashSite]:
+    with closing(CrashSite(own_server.dsn, history)) as made:
         yield made
-
-
-def postmaster(server: EmbeddedPostgres) -> int | None:
-    """The process id of the server, if it takes connections."""
-    try:
-        with psycopg.connect(server.dsn) as connection:
-            connection.execute("select")
-        return int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
-    except (psycopg.OperationalError, OSError, IndexError):  # its file may be empty while it starts
-        return None
 
 
 STOPS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "killed": signal.SIGKILL}
@@ -59,29 +46,29 @@ STOPS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "killed": signal.SI
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("prefetch", [None, 10], ids=["direct", "local queue"])
 async def test_jobs_survive_the_end_of_the_server(
-    own_server: EmbeddedPostgres, own_scene: Scene, stop: str, prefetch: int | None
+    own_server: EmbeddedPostgres, own_site: CrashSite, stop: str, prefetch: int | None
 ) -> None:
-    jobs = await own_scene.add(90, queues=[None, "a", "b"], seconds=0.01)
-    own_scene.start(prefetch=prefetch)
+    jobs = await own_site.add(90, queues=[None, "a", "b"], seconds=0.01)
+    own_site.start(prefetch=prefetch)
     for done in (15, 45):
-        await until(lambda done=done: len(own_scene.history.jobs("ended")) >= done, f"{done} jobs ended")
+        await until(lambda done=done: len(own_site.history.jobs("ended")) >= done, f"{done} jobs ended")
         stopped = postmaster(own_server)
         assert stopped is not None
         os.kill(stopped, STOPS[stop])
         await until(lambda stopped=stopped: postmaster(own_server) not in {None, stopped}, "the server is back")
 
-    await own_scene.all_done()
+    await own_site.all_done()
 
-    assert sorted(own_scene.history.jobs("started")) == jobs
-    own_scene.check()
+    assert sorted(own_site.history.jobs("started")) == jobs
+    own_site.check()
 
 
-async def test_jobs_survive_the_crash_of_one_backend(own_server: EmbeddedPostgres, own_scene: Scene) -> None:
+async def test_jobs_survive_the_crash_of_one_backend(own_server: EmbeddedPostgres, own_site: CrashSite) -> None:
     """PostgreSQL then ends all others too and recovers from its log."""
-    jobs = await own_scene.add(60, queues=[None, "a", "b"], seconds=0.01)
-    worker = own_scene.start(make_conninfo(own_scene.dsn, application_name=NAME))
-    await until(lambda: len(own_scene.history.jobs("ended")) >= 15, "15 jobs ended")
-    with psycopg.connect(own_scene.dsn) as connection:
+    jobs = await own_site.add(60, queues=[None, "a", "b"], seconds=0.01)
+    worker = own_site.start(make_conninfo(own_site.dsn, application_name=NAME))
+    await until(lambda: len(own_site.history.jobs("ended")) >= 15, "15 jobs ended")
+    with psycopg.connect(own_site.dsn) as connection:
         [(backend, *_), *_] = connection.execute(
             "select pid from pg_stat_activity where application_name = %s", [NAME]
         ).fetchall()
@@ -89,26 +76,26 @@ async def test_jobs_survive_the_crash_of_one_backend(own_server: EmbeddedPostgre
     await until(lambda: worker.said("will be tried again") != [], "the worker has noticed")
     await until(lambda: postmaster(own_server) is not None, "the server is back")
 
-    await own_scene.all_done()
+    await own_site.all_done()
 
-    assert sorted(own_scene.history.jobs("started")) == jobs
-    own_scene.check()
+    assert sorted(own_site.history.jobs("started")) == jobs
+    own_site.check()
 
 
 async def test_jobs_are_done_once_while_each_connection_is_terminated_in_turn(
-    scene: Scene, connection: psycopg.Connection
+    site: CrashSite, connection: psycopg.Connection
 ) -> None:
-    jobs = await scene.add(80, queues=[None, "a", "b"], seconds=0.01)
-    scene.start(make_conninfo(scene.dsn, application_name=NAME))
+    jobs = await site.add(80, queues=[None, "a", "b"], seconds=0.01)
+    site.start(make_conninfo(site.dsn, application_name=NAME))
     cut: set[int] = set()
     for done in range(10, 70, 10):
-        await until(lambda done=done: len(scene.history.jobs("ended")) >= done, f"{done} jobs ended")
+        await until(lambda done=done: len(site.history.jobs("ended")) >= done, f"{done} jobs ended")
         await until(lambda: terminate_one(connection, cut), "a connection is terminated")
 
-    await scene.all_done()
+    await site.all_done()
 
-    assert sorted(scene.history.jobs("started")) == jobs
-    scene.check()
+    assert sorted(site.history.jobs("started")) == jobs
+    site.check()
 
 
 def terminate_one(connection: psycopg.Connection, cut: set[int]) -> bool:
@@ -122,21 +109,21 @@ def terminate_one(connection: psycopg.Connection, cut: set[int]) -> bool:
     return row is not None
 
 
-async def test_a_listener_that_was_cut_hears_again(scene: Scene, connection: psycopg.Connection) -> None:
+async def test_a_listener_that_was_cut_hears_again(site: CrashSite, connection: psycopg.Connection) -> None:
     """The worker polls too rarely to find the jobs by itself."""
-    worker = scene.start(make_conninfo(scene.dsn, application_name=NAME), poll_seconds=600)
+    worker = site.start(make_conninfo(site.dsn, application_name=NAME), poll_seconds=600)
     await worker.ready()
     await until(lambda: listener(connection) is not None, "the worker listens")
     cut = listener(connection)
     connection.execute("select pg_terminate_backend(%s, 5000)", [cut])
-    missed = await scene.add(1)
-    await until(lambda: scene.history.jobs("settled") == missed, "a job that was announced to nobody is found")
+    missed = await site.add(1)
+    await until(lambda: site.history.jobs("settled") == missed, "a job that was announced to nobody is found")
     await until(lambda: listener(connection) not in {None, cut}, "the worker listens again")
 
-    heard = await scene.add(1)
+    heard = await site.add(1)
 
-    await until(lambda: scene.history.jobs("settled") == [*missed, *heard], "an announced job is found")
-    scene.check()
+    await until(lambda: site.history.jobs("settled") == [*missed, *heard], "an announced job is found")
+    site.check()
 
 
 def listener(connection: psycopg.Connection) -> int | None:

@@ -16,7 +16,7 @@ from tests.support.waiting import somebody_waits_for_a_lock, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.crash_site import Scene
+    from tests.support.crash_site import CrashSite
 
 JOBS = "graphile_worker._private_jobs"
 
@@ -47,128 +47,128 @@ class Role:
 
 
 @pytest.fixture
-def role(scene: Scene, connection: psycopg.Connection) -> Iterator[Role]:
-    made = Role(scene.dsn, connection)
+def role(site: CrashSite, connection: psycopg.Connection) -> Iterator[Role]:
+    made = Role(site.dsn, connection)
     yield made
-    scene.close()
+    site.close()
     made.drop()
 
 
-async def test_a_server_that_was_read_only_for_a_while_is_written_to_again(scene: Scene, role: Role) -> None:
+async def test_a_server_that_was_read_only_for_a_while_is_written_to_again(site: CrashSite, role: Role) -> None:
     """As after a failover that was undone: connections made meanwhile would stay read-only for ever."""
-    jobs = await scene.add(6, queues=[None, "a"], gate=str(scene.gate))
-    worker = scene.start(role.dsn)
-    await until(lambda: len(scene.history.jobs("started")) >= 2, "jobs run")
+    jobs = await site.add(6, queues=[None, "a"], gate=str(site.gate))
+    worker = site.start(role.dsn)
+    await until(lambda: len(site.history.jobs("started")) >= 2, "jobs run")
 
     role.alter("set default_transaction_read_only = on")
     role.cut()
-    scene.open_gate()
+    site.open_gate()
     await worker.in_trouble("completing jobs")
     await worker.in_trouble("claiming jobs")
     role.alter("reset default_transaction_read_only")
 
-    await until(lambda: sorted(scene.history.jobs("settled")) == jobs, "all jobs are settled")
+    await until(lambda: sorted(site.history.jobs("settled")) == jobs, "all jobs are settled")
     await worker.out_of_trouble("completing jobs", "claiming jobs")
-    scene.check()
+    site.check()
 
 
 @pytest.mark.parametrize("limit", ["statement_timeout", "lock_timeout"])
 async def test_statements_that_may_not_take_long_are_tried_again(
-    scene: Scene, role: Role, connection: psycopg.Connection, limit: str
+    site: CrashSite, role: Role, connection: psycopg.Connection, limit: str
 ) -> None:
     role.alter(f"set {limit} = '2s'")
-    jobs = await scene.add(6, queues=[None, "a"], gate=str(scene.gate))
-    worker = scene.start(role.dsn)
-    await until(lambda: len(scene.history.jobs("started")) >= 2, "jobs run")
+    jobs = await site.add(6, queues=[None, "a"], gate=str(site.gate))
+    worker = site.start(role.dsn)
+    await until(lambda: len(site.history.jobs("started")) >= 2, "jobs run")
 
     with connection.transaction():
         connection.execute(f"lock table {JOBS}")
-        scene.open_gate()
+        site.open_gate()
         await worker.in_trouble("completing jobs")
         await worker.in_trouble("claiming jobs")
 
-    await until(lambda: sorted(scene.history.jobs("settled")) == jobs, "all jobs are settled")
+    await until(lambda: sorted(site.history.jobs("settled")) == jobs, "all jobs are settled")
     await worker.out_of_trouble("completing jobs", "claiming jobs")
-    scene.check()
+    site.check()
 
 
 async def test_a_table_that_is_rewritten_is_waited_for_without_a_word(
-    scene: Scene, connection: psycopg.Connection
+    site: CrashSite, connection: psycopg.Connection
 ) -> None:
-    jobs = await scene.add(6, queues=[None, "a"], gate=str(scene.gate))
-    worker = scene.start()
-    await until(lambda: len(scene.history.jobs("started")) >= 2, "jobs run")
+    jobs = await site.add(6, queues=[None, "a"], gate=str(site.gate))
+    worker = site.start()
+    await until(lambda: len(site.history.jobs("started")) >= 2, "jobs run")
 
-    with connection.transaction(), psycopg.connect(scene.dsn, autocommit=True) as observer:
+    with connection.transaction(), psycopg.connect(site.dsn, autocommit=True) as observer:
         connection.execute(f"lock table {JOBS}")
-        scene.open_gate()
+        site.open_gate()
         await until(lambda: somebody_waits_for_a_lock(observer), "the worker waits")
 
-    await until(lambda: sorted(scene.history.jobs("settled")) == jobs, "all jobs are settled")
+    await until(lambda: sorted(site.history.jobs("settled")) == jobs, "all jobs are settled")
     assert worker.said("failed") == []
-    scene.check()
+    site.check()
 
 
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
-async def test_workers_share_jobs_whatever_the_default_isolation(scene: Scene, role: Role, isolation: str) -> None:
+async def test_workers_share_jobs_whatever_the_default_isolation(site: CrashSite, role: Role, isolation: str) -> None:
     role.alter(f"set default_transaction_isolation = '{isolation}'")
-    jobs = await scene.add(150, queues=[None, None, "a", "b", "c"])
-    workers = [scene.start(role.dsn), scene.start(role.dsn, prefetch=10)]
+    jobs = await site.add(150, queues=[None, None, "a", "b", "c"])
+    workers = [site.start(role.dsn), site.start(role.dsn, prefetch=10)]
 
-    await until(lambda: sorted(scene.history.jobs("settled")) == jobs, "all jobs are settled")
+    await until(lambda: sorted(site.history.jobs("settled")) == jobs, "all jobs are settled")
 
-    await scene.all_done()
+    await site.all_done()
     assert [worker.said("failed") for worker in workers] == [[], []]
-    scene.check()
+    site.check()
 
 
 async def test_a_settlement_that_deadlocks_with_producers_of_the_same_keys_is_written_again(
-    scene: Scene, role: Role, connection: psycopg.Connection
+    site: CrashSite, role: Role, connection: psycopg.Connection
 ) -> None:
     """The producer holds the later job and wants the earlier one; the settlement, the other way round."""
-    async with Client(scene.dsn) as client:
+    async with Client(site.dsn) as client:
         for key in ("first", "second"):
-            job = await client.add_raw_job("work", {"gate": str(scene.gate)}, JobSpec(job_key=key))
-            scene.history.note("added", job=job.id)
+            job = await client.add_raw_job("work", {"gate": str(site.gate)}, JobSpec(job_key=key))
+            site.history.note("added", job=job.id)
     role.alter("set deadlock_timeout = '5s'")  # it looks once; by then there must be one
-    worker = scene.start(role.dsn, gather_seconds=2)
-    await until(lambda: len(scene.history.jobs("started")) == 2, "both jobs run")
-    jobs = sorted(scene.history.jobs("started"))
+    worker = site.start(role.dsn, gather_seconds=2)
+    await until(lambda: len(site.history.jobs("started")) == 2, "both jobs run")
+    jobs = sorted(site.history.jobs("started"))
 
-    with connection.transaction(), psycopg.connect(scene.dsn, autocommit=True) as observer:
+    with connection.transaction(), psycopg.connect(site.dsn, autocommit=True) as observer:
         connection.execute("set local deadlock_timeout = '1min'")  # so that the worker is the victim
         connection.execute("select graphile_worker.add_job('never', job_key => 'second')")
-        scene.open_gate()
+        site.open_gate()
         await until(lambda: somebody_waits_for_a_lock(observer), "the settlement waits for the second job")
         connection.execute("select graphile_worker.add_job('never', job_key => 'first')")
 
-    await until(lambda: sorted(scene.history.jobs("settled")) == jobs, "both jobs are settled")
+    await until(lambda: sorted(site.history.jobs("settled")) == jobs, "both jobs are settled")
     await worker.out_of_trouble("completing jobs")
     assert "40P01" in worker.said("completing jobs failed")[0]
-    scene.check()
+    site.check()
 
 
-async def test_a_server_without_free_connections_is_asked_until_it_has_some(scene: Scene, role: Role) -> None:
-    jobs = await scene.add(6, queues=[None, "a"], gate=str(scene.gate))
-    worker = scene.start(role.dsn)
-    await until(lambda: len(scene.history.jobs("started")) >= 2, "jobs run")
+async def test_a_server_without_free_connections_is_asked_until_it_has_some(site: CrashSite, role: Role) -> None:
+    jobs = await site.add(6, queues=[None, "a"], gate=str(site.gate))
+    worker = site.start(role.dsn)
+    await until(lambda: len(site.history.jobs("started")) >= 2, "jobs run")
 
     role.alter("connection limit 0")
     role.cut()
-    scene.open_gate()
+    site.open_gate()
     await worker.in_trouble("listening for new jobs", "completing jobs")
     role.alter("connection limit -1")
 
-    await until(lambda: sorted(scene.history.jobs("settled")) == jobs, "all jobs are settled")
+    await until(lambda: sorted(site.history.jobs("settled")) == jobs, "all jobs are settled")
     await worker.out_of_trouble()
-    scene.check()
+    site.check()
 
 
-async def test_a_server_that_hangs_up_on_idle_connections_is_called_again(scene: Scene, role: Role) -> None:
+async def test_a_server_that_hangs_up_on_idle_connections_is_called_again(site: CrashSite, role: Role) -> None:
     role.alter("set idle_session_timeout = '200ms'")
-    scene.start(role.dsn, poll_seconds=600)
+    site.start(role.dsn, poll_seconds=600)
     for count in range(1, 4):
-        await scene.add(1)
-        await until(lambda count=count: len(scene.history.jobs("settled")) == count, "the job is done")
+        await site.add(1)
+        await until(lambda count=count: len(site.history.jobs("settled")) == count, "the job is done")
         await asyncio.sleep(0.3)  # longer than the server's patience
-    scene.check()
+    site.check()

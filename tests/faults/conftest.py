@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.conftest import history, scene
+from tests.crash.conftest import history, site
 from tests.recovery.conftest import fleet
 from tests.support import waiting
 
-__all__ = ["fleet", "history", "scene"]
+__all__ = ["fleet", "history", "site"]
 
 PATIENCE_SECONDS = 100.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,7 +34,7 @@ async def test_after_all_workers_were_killed_at_once_under_load_new_ones_run_eve
         jobs += await add_many(fleet, 1500)
         await until(lambda before=before: len(fleet.history.jobs("ended")) >= before + 100, "100 more jobs ended")
         for member in members:
-            member.process.kill()
+            member.signal(signal.SIGKILL)
         for member in members:
             await member.died()
             dead.append(member.first_id)
@@ -65,7 +66,7 @@ async def test_one_job_in_a_hundred_that_kills_its_process_fails_for_good_and_al
     deaths = 0
     while {job.id for job in fleet.jobs()} != {*poisonous} or not all(has_failed(fleet, job) for job in poisonous):
         for place, member in enumerate(members):
-            if member.process.poll() is not None:
+            if member.has_ended:
                 deaths += 1
                 members[place] = fleet.start(PATIENT, concurrency=1, prefetch=(None, 5, 5)[place])
         await asyncio.sleep(0.05)

@@ -14,8 +14,8 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.crash_site import Scene
-    from tests.support.worker_process import WorkerProcess
+    from tests.support.crash_site import CrashSite
+    from tests.support.processes import WorkerProgram
 
 NAME = "the worker"
 
@@ -24,25 +24,25 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.mark.parametrize("prefetch", [None, 10], ids=["direct", "local queue"])
 async def test_a_worker_that_may_open_no_file_for_a_while_reconnects_when_it_may(
-    scene: Scene, observer: psycopg.Connection, prefetch: int | None
+    site: CrashSite, observer: psycopg.Connection, prefetch: int | None
 ) -> None:
     """All its connections are cut, and it cannot open others. What ran meanwhile is settled, and nothing runs twice."""
-    jobs = await scene.add(40, queues=[None, "a"], gate=str(scene.gate))
-    worker = scene.start(make_conninfo(scene.dsn, application_name=NAME), faults=None, prefetch=prefetch)
-    await until(lambda: len(scene.history.jobs("started")) >= 2, "jobs run")
+    jobs = await site.add(40, queues=[None, "a"], gate=str(site.gate))
+    worker = site.start(make_conninfo(site.dsn, application_name=NAME), faults=None, prefetch=prefetch)
+    await until(lambda: len(site.history.jobs("started")) >= 2, "jobs run")
 
     usual = let_it_open(worker, 3)
     # One that was being opened may come late.
     await until(lambda: cut(observer) == 0, "all connections are cut")
-    scene.open_gate()
+    site.open_gate()
     await worker.in_trouble("listening for new jobs", "completing jobs")
-    assert scene.jobs() == jobs, "nothing can be written"
+    assert site.jobs() == jobs, "nothing can be written"
     let_it_open(worker, usual)
 
-    await scene.all_done()
+    await site.all_done()
     await worker.out_of_trouble("listening for new jobs", "completing jobs")
-    assert sorted(scene.history.jobs("started")) == jobs
-    scene.check()
+    assert sorted(site.history.jobs("started")) == jobs
+    site.check()
 
 
 def cut(observer: psycopg.Connection) -> int:
@@ -58,7 +58,7 @@ def observer(database: str) -> Iterator[psycopg.Connection]:
         yield opened
 
 
-def let_it_open(worker: WorkerProcess, most: int) -> int:
+def let_it_open(worker: WorkerProgram, most: int) -> int:
     """Change the limit of a running process. Files that are open stay open."""
     soft, hard = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (most, hard))

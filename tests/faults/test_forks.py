@@ -16,9 +16,8 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.support.crash_site import Scene
+    from tests.support.crash_site import CrashSite
 
-PROGRAM = "tests.support.programs.faulty_worker"
 CODES = {"return": 0, "exit": 3, "raise": 1, "await": 1}
 
 pytestmark = pytest.mark.timeout(400)
@@ -26,18 +25,18 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.mark.parametrize("way", CODES)
 async def test_a_process_that_an_async_handler_forks_ends_with_the_handler_and_is_no_second_worker(
-    scene: Scene, way: str
+    site: CrashSite, way: str
 ) -> None:
     """However it ends: it returns, leaves, raises, or waits for a loop that is not its own."""
-    others = await scene.add(20, queues=[None, "a"])
-    forking = await scene.add(2, task="fork_on_the_loop", way=way)
-    worker = scene.start(program=PROGRAM)
+    others = await site.add(20, queues=[None, "a"])
+    forking = await site.add(2, task="fork_on_the_loop", way=way)
+    worker = site.start()
 
-    await until(lambda: sorted(scene.history.jobs("settled")) == sorted(others + forking), "all jobs are settled")
+    await until(lambda: sorted(site.history.jobs("settled")) == sorted(others + forking), "all jobs are settled")
 
-    assert [line["code"] for line in scene.history.lines("forked")] == [CODES[way]] * 2
-    assert sorted(scene.history.jobs("started")) == others
-    assert {line["pid"] for line in scene.history.lines("settled")} == {worker.pid}
+    assert [line["code"] for line in site.history.lines("forked")] == [CODES[way]] * 2
+    assert sorted(site.history.jobs("started")) == others
+    assert {line["pid"] for line in site.history.lines("settled")} == {worker.pid}
     assert worker.said("failed") == []
 
 
@@ -57,49 +56,49 @@ def ended() -> Iterator[Callable[[int], int]]:
 
 @pytest.mark.parametrize("task", ["start_a_program", "start_a_program_in_a_child"])
 async def test_a_program_that_a_handler_has_started_outlives_a_killed_worker_and_keeps_nothing_of_it(
-    scene: Scene, ended: Callable[[int], int], task: str
+    site: CrashSite, ended: Callable[[int], int], task: str
 ) -> None:
     """Nobody is left to end it. It has none of the worker's connections, so the server knows who is gone."""
-    payload = {"history": str(scene.history.path)} if task.endswith("child") else {}
-    await scene.add(1, task=task, **payload)
-    worker = scene.start(program=PROGRAM)
-    program = ended((await noted(scene))["program"])
-    await until(lambda: connections(scene) > 0, "the worker has connections")
+    payload = {"history": str(site.history.path)} if task.endswith("child") else {}
+    await site.add(1, task=task, **payload)
+    worker = site.start()
+    program = ended((await noted(site))["program"])
+    await until(lambda: connections(site) > 0, "the worker has connections")
 
     worker.signal(signal.SIGKILL)
     await worker.died()
 
-    await until(lambda: connections(scene) == 0, "the server has noticed")
+    await until(lambda: connections(site) == 0, "the server has noticed")
     assert is_running(program)
     assert not any("socket:" in name for name in open_files(program))
 
 
 async def test_a_forked_process_that_outlives_its_worker_keeps_the_worker_s_sessions_until_it_ends(
-    scene: Scene, ended: Callable[[int], int]
+    site: CrashSite, ended: Callable[[int], int]
 ) -> None:
     """It has them open. That is why a worker is dead by its silence too, whatever the server says of its session."""
-    await scene.add(1, task="fork_and_stay", gate=str(scene.gate))
-    worker = scene.start(program=PROGRAM)
-    fork = ended((await noted(scene))["program"])
+    await site.add(1, task="fork_and_stay", gate=str(site.gate))
+    worker = site.start()
+    fork = ended((await noted(site))["program"])
 
     worker.signal(signal.SIGKILL)
     await worker.died()
-    assert connections(scene) > 0
+    assert connections(site) > 0
 
-    scene.open_gate()
+    site.open_gate()
     await until(lambda: not is_running(fork), "the fork ends")
-    await until(lambda: connections(scene) == 0, "the server has noticed")
+    await until(lambda: connections(site) == 0, "the server has noticed")
 
 
-async def noted(scene: Scene) -> dict[str, int]:
-    await until(lambda: bool(scene.history.lines("program")), "the handler has started a process")
-    [line] = scene.history.lines("program")
+async def noted(site: CrashSite) -> dict[str, int]:
+    await until(lambda: bool(site.history.lines("program")), "the handler has started a process")
+    [line] = site.history.lines("program")
     return line
 
 
-def connections(scene: Scene) -> int:
+def connections(site: CrashSite) -> int:
     others = "datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
-    [(count,)] = scene._rows(f"select count(*) from pg_stat_activity where {others}")
+    [(count,)] = site._rows(f"select count(*) from pg_stat_activity where {others}")
     return int(count)
 
 

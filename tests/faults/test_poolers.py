@@ -9,7 +9,7 @@ import pytest
 
 from ferryman import Client, JobSpec, RawJobSpec
 from tests.support.beats import over_tcp
-from tests.support.pgbouncer import PgBouncer
+from tests.support.network import PgBouncer
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferryman.embedded import EmbeddedPostgres
-    from tests.support.crash_site import Scene
+    from tests.support.crash_site import CrashSite
 
 QUEUES = [None, None, "a", "b"]
 
@@ -33,10 +33,10 @@ def pooler(server: EmbeddedPostgres, database: str, server_folder: Path) -> Iter
 @pytest.mark.parametrize("listens", [False, True], ids=["polling", "listening"])
 @pytest.mark.parametrize("prefetch", [None, 10], ids=["direct", "local queue"])
 async def test_jobs_are_added_claimed_and_settled_through_a_pooler_once_each(
-    scene: Scene, pooler: PgBouncer, listens: bool, prefetch: int | None
+    site: CrashSite, pooler: PgBouncer, listens: bool, prefetch: int | None
 ) -> None:
     """More workers than the pooler has connections. Whoever listens hears nothing there, and must not need to."""
-    workers = [scene.start(pooler.dsn, listens=listens, prefetch=prefetch, faults=None) for _ in range(2)]
+    workers = [site.start(pooler.dsn, listens=listens, prefetch=prefetch, faults=None) for _ in range(2)]
     for worker in workers:
         await worker.ready()
     jobs: list[int] = []
@@ -45,34 +45,34 @@ async def test_jobs_are_added_claimed_and_settled_through_a_pooler_once_each(
             specs = [RawJobSpec("work", {}, JobSpec(queue_name=QUEUES[number % 4])) for number in range(40)]
             added = [job.id for job in await client.add_raw_jobs(specs)]
             for job in added:
-                scene.history.note("added", job=job)
+                site.history.note("added", job=job)
             jobs += added
         for number in range(20):
             job = await client.add_raw_job("work", {}, JobSpec(job_key=f"key {number}"))
-            scene.history.note("added", job=job.id)
+            site.history.note("added", job=job.id)
             jobs.append(job.id)
 
-    await until(lambda: sorted(scene.history.jobs("settled")) == jobs, "all jobs are settled")
+    await until(lambda: sorted(site.history.jobs("settled")) == jobs, "all jobs are settled")
 
-    await scene.all_done()
-    assert sorted(scene.history.jobs("started")) == jobs
+    await site.all_done()
+    assert sorted(site.history.jobs("started")) == jobs
     assert prepared_statements(pooler) == 0
-    scene.check()
+    site.check()
 
 
-async def test_jobs_survive_a_pooler_that_is_killed_under_load(scene: Scene, pooler: PgBouncer) -> None:
-    jobs = await scene.add(200, queues=QUEUES, seconds=0.01)
-    worker = scene.start(pooler.dsn, listens=False, faults=None)
+async def test_jobs_survive_a_pooler_that_is_killed_under_load(site: CrashSite, pooler: PgBouncer) -> None:
+    jobs = await site.add(200, queues=QUEUES, seconds=0.01)
+    worker = site.start(pooler.dsn, listens=False, faults=None)
     for done in (30, 90):
-        await until(lambda done=done: len(scene.history.jobs("ended")) >= done, f"{done} jobs ended")
+        await until(lambda done=done: len(site.history.jobs("ended")) >= done, f"{done} jobs ended")
         pooler.stop()
         await worker.in_trouble("claiming jobs")
         pooler.start()
 
-    await scene.all_done()
+    await site.all_done()
 
-    assert sorted(scene.history.jobs("started")) == jobs
-    scene.check()
+    assert sorted(site.history.jobs("started")) == jobs
+    site.check()
 
 
 def prepared_statements(pooler: PgBouncer) -> int:

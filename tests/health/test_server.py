@@ -14,7 +14,7 @@ from ferryman import Client, HealthLimits, Severity, SyncClient
 from ferryman.errors import ConfigurationError
 from tests.health.looking import look, one
 from tests.support.beats import over_tcp
-from tests.support.pgbouncer import PgBouncer
+from tests.support.network import PgBouncer
 from tests.support.sick_server import create_database
 
 if TYPE_CHECKING:

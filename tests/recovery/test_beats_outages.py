@@ -8,42 +8,31 @@ import signal
 import time
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from ferryman import SyncClient
-from ferryman.embedded import EmbeddedPostgres
 from ferryman.recovery import session
+from tests.support import own_servers
 from tests.support.beats import QUICK, Life, beat_of, holder_of, key_of, over_tcp
 from tests.support.embedded_processes import watchdogs
-from tests.support.proxy import Proxy
+from tests.support.network import Proxy
+from tests.support.own_servers import postmaster
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from ferryman.embedded import EmbeddedPostgres
+
 
 @pytest.fixture
-def own_server(server_folder: Path) -> Iterator[EmbeddedPostgres]:
+def own_server(server_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
     """A server that the test may kill. It is started again by itself."""
-    with EmbeddedPostgres(server_folder / "postgres", settings={"fsync": "off"}, linger=timedelta()) as started:
-        with SyncClient(started.dsn) as client:
-            client.migrate()
+    with own_servers.own_server(server_folder / "postgres", tmp_path_factory) as started:
         yield started
-
-
-def postmaster(server: EmbeddedPostgres) -> int | None:
-    """The process id of the server, if it takes connections."""
-    try:
-        with psycopg.connect(server.dsn) as connection:
-            connection.execute("select")
-        return int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
-    except (psycopg.OperationalError, OSError, IndexError):  # its file may be empty while it starts
-        return None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from ferryman.queries import beating
 from tests.support.beats import SteppedLife, beat_of, key_of, over_tcp, sweep
-from tests.support.pgbouncer import PgBouncer
+from tests.support.network import PgBouncer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import Client, SweepStaleWorkersOptions
-from tests.support.crash_site import Scene
+from tests.support.crash_site import CrashSite
 from tests.support.history import History
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def scene(database: str, tmp_path: Path) -> Iterator[Scene]:
+def site(database: str, tmp_path: Path) -> Iterator[CrashSite]:
     """A database and workers that are killed."""
     history = History(tmp_path / "history.jsonl")
-    made = Scene(database, history)
+    made = CrashSite(database, history)
     yield made
     made.close()
     history.close()
@@ -31,26 +31,26 @@ def scene(database: str, tmp_path: Path) -> Iterator[Scene]:
 @pytest.mark.parametrize("prefetch", [None, 10])
 @pytest.mark.parametrize("point", ["after_claim", "handler_running", "handler_done"])
 async def test_the_next_worker_runs_what_a_killed_one_held_and_each_job_ends_once(
-    scene: Scene, point: str, prefetch: int | None
+    site: CrashSite, point: str, prefetch: int | None
 ) -> None:
-    await scene.add(8, queues=[None, "a", "b"])
-    dead = scene.start(faults=f"{point}:kill", prefetch=prefetch)
+    await site.add(8, queues=[None, "a", "b"])
+    dead = site.start(faults=f"{point}:kill", prefetch=prefetch)
     await dead.died()
-    await scene.quiet()
-    held, left = scene.jobs_of(dead), scene.jobs()
-    scene.history.note("freed", worker=dead.worker_id, jobs=held, claims=scene.claims_of(dead))
+    await site.quiet()
+    held, left = site.jobs_of(dead), site.jobs()
+    site.history.note("freed", worker=dead.first_id, jobs=held, claims=site.claims_of(dead))
 
-    result = await sweep(scene, dead.worker_id)
+    result = await sweep(site, dead.first_id)
 
     assert sorted(recovery.job_id for recovery in result.recoveries) == held
-    assert scene.locked_queues() == []
-    following = scene.start()
-    await scene.all_done()
-    assert sorted(scene.history.jobs("started", pid=following.pid)) == left
-    scene.check()
+    assert site.locked_queues() == []
+    following = site.start()
+    await site.all_done()
+    assert sorted(site.history.jobs("started", pid=following.pid)) == left
+    site.check()
 
 
-async def sweep(scene: Scene, worker_id: str) -> SweepStaleWorkersResult:
-    async with Client(scene.dsn) as client:
+async def sweep(site: CrashSite, worker_id: str) -> SweepStaleWorkersResult:
+    async with Client(site.dsn) as client:
         options = SweepStaleWorkersOptions(worker_ids=[worker_id], recovery_delay=timedelta())
         return await client.sweep_stale_workers(options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman.recovery.rhythm import LOOK_SECONDS
-from tests.support.beating_process import BeatingProcess
 from tests.support.beats import QUICK, USUAL, Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
+from tests.support.processes import BeatingProgram
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -26,11 +25,11 @@ SLOW_TO_BEAT = replace(QUICK, beat=30.0)
 
 
 @pytest.fixture
-def start(database: str) -> Iterator[Callable[..., BeatingProcess]]:
-    started: list[BeatingProcess] = []
+def start(database: str) -> Iterator[Callable[..., BeatingProgram]]:
+    started: list[BeatingProgram] = []
 
-    def start_one(rhythm: Rhythm = QUICK) -> BeatingProcess:
-        started.append(BeatingProcess(database, rhythm=rhythm))
+    def start_one(rhythm: Rhythm = QUICK) -> BeatingProgram:
+        started.append(BeatingProgram(database, rhythm))
         return started[-1]
 
     yield start_one
@@ -55,7 +54,7 @@ async def has_the_watch(connection: psycopg.Connection, worker_id: str) -> None:
 
 
 async def test_a_killed_process_is_found_dead_after_the_grace(
-    watching: Life, start: Callable[..., BeatingProcess], connection: psycopg.Connection
+    watching: Life, start: Callable[..., BeatingProgram], connection: psycopg.Connection
 ) -> None:
     await has_the_watch(connection, watching.worker_id)
     process = start(SLOW_TO_BEAT)
@@ -74,7 +73,7 @@ async def test_a_killed_process_is_found_dead_after_the_grace(
 
 
 async def test_the_watch_passes_on_when_its_holder_is_killed(
-    start: Callable[..., BeatingProcess], connection: psycopg.Connection
+    start: Callable[..., BeatingProgram], connection: psycopg.Connection
 ) -> None:
     first = start(SLOW_TO_BEAT)
     await first.registered()
@@ -89,13 +88,13 @@ async def test_the_watch_passes_on_when_its_holder_is_killed(
 
 
 async def test_a_process_that_ends_in_order_is_not_taken_for_dead(
-    watching: Life, start: Callable[..., BeatingProcess], connection: psycopg.Connection
+    watching: Life, start: Callable[..., BeatingProgram], connection: psycopg.Connection
 ) -> None:
     ending, killed = start(SLOW_TO_BEAT), start(SLOW_TO_BEAT)
     await ending.registered()
     await killed.registered()
 
-    ending.order("end")
+    ending.tell("end")
     await until(lambda: beat_of(connection, ending.worker_id) is None, "it is forgotten")
     killed.kill()
 
@@ -104,14 +103,14 @@ async def test_a_process_that_ends_in_order_is_not_taken_for_dead(
 
 
 async def test_a_process_that_holds_the_interpreter_is_alive_by_its_lock(
-    watching: Life, start: Callable[..., BeatingProcess], connection: psycopg.Connection
+    watching: Life, start: Callable[..., BeatingProgram], connection: psycopg.Connection
 ) -> None:
     busy = start()
     await busy.registered()
     key = key_of(connection, busy.worker_id)
     holder = holder_of(connection, key)
 
-    busy.order("hold")
+    busy.tell("hold")
     await until(lambda: bool(busy.told("held")), "it has held the lock")
     beat = beat_of(connection, busy.worker_id)
     await until(lambda: beat_of(connection, busy.worker_id) > beat, "beats go on")
@@ -124,14 +123,14 @@ async def test_a_process_that_holds_the_interpreter_is_alive_by_its_lock(
 
 
 async def test_a_stopped_process_is_found_silent_although_its_session_lasts(
-    database: str, start: Callable[..., BeatingProcess], connection: psycopg.Connection
+    database: str, start: Callable[..., BeatingProgram], connection: psycopg.Connection
 ) -> None:
     hasty = replace(QUICK, silent_after=2.0, sweep=0.5)
     stopped, other = start(hasty), start(hasty)
     await stopped.registered()
     await other.registered()
 
-    stopped.signal(signal.SIGSTOP)
+    stopped.freeze()
 
     await until(lambda: bool(other.told("dead", worker=stopped.worker_id)), "it is found silent")
     [*told] = other.told("dead", worker=stopped.worker_id)
@@ -141,7 +140,7 @@ async def test_a_stopped_process_is_found_silent_although_its_session_lasts(
 
 
 async def test_a_stopped_watcher_that_was_swept_loses_the_watch_and_goes_on_as_another_when_it_wakes(
-    start: Callable[..., BeatingProcess], connection: psycopg.Connection
+    start: Callable[..., BeatingProgram], connection: psycopg.Connection
 ) -> None:
     hasty = replace(QUICK, silent_after=2.0, sweep=0.5)
     stopped = start(hasty)
@@ -150,13 +149,13 @@ async def test_a_stopped_watcher_that_was_swept_loses_the_watch_and_goes_on_as_a
     await has_the_watch(connection, old)
     other = start(hasty)
     await other.registered()
-    stopped.signal(signal.SIGSTOP)
+    stopped.freeze()
     await until(lambda: bool(other.told("dead", worker=old)), "it is found silent")
 
     sweep(connection, old)
 
     await has_the_watch(connection, other.worker_id)
-    stopped.signal(signal.SIGCONT)
+    stopped.thaw()
     await until(lambda: bool(stopped.told("swept", worker=old)), "it learns that it was swept")
     await until(lambda: stopped.worker_id != old, "it is registered again")
     assert beat_of(connection, old) is None
@@ -164,7 +163,7 @@ async def test_a_stopped_watcher_that_was_swept_loses_the_watch_and_goes_on_as_a
 
 
 async def test_a_watcher_that_was_stopped_finds_nobody_dead_who_lives(
-    start: Callable[..., BeatingProcess], connection: psycopg.Connection
+    start: Callable[..., BeatingProgram], connection: psycopg.Connection
 ) -> None:
     stopped = start()
     await stopped.registered()
@@ -173,9 +172,9 @@ async def test_a_watcher_that_was_stopped_finds_nobody_dead_who_lives(
     await live.registered()
     beats: set[Any] = set()
 
-    stopped.signal(signal.SIGSTOP)
+    stopped.freeze()
     await until(lambda: _gather(beats, beat_of(connection, live.worker_id)) > 10, "the other one goes on beating")
-    stopped.signal(signal.SIGCONT)
+    stopped.thaw()
     await until(lambda: _gather(beats, beat_of(connection, stopped.worker_id)) > 20, "it goes on beating")
 
     assert stopped.told("dead") == []

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.support.beats import over_tcp
-from tests.support.proxy import Fate, Proxy
+from tests.support.network import Fate, Proxy
 from tests.support.rhythms import PATIENT, QUICK
 
 if TYPE_CHECKING:
@@ -83,11 +83,11 @@ async def test_a_sweeper_that_was_stopped_takes_nobody_for_dead_when_it_goes_on(
     sweeper, other = await fleet.started(QUICK, PATIENT)
     await fleet.until_beaten(sweeper.first_id, 2)
 
-    sweeper.stop()
+    sweeper.freeze()
     stopped_at = time.monotonic()
     while time.monotonic() < stopped_at + 2 * QUICK["sweep_threshold"]:
         await fleet.until_beaten(other.first_id, 1)
-    sweeper.go_on()
+    sweeper.thaw()
 
     await fleet.until_beaten(sweeper.first_id, BEATS)
     assert fleet.lost() == []

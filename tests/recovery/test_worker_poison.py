@@ -20,7 +20,8 @@ from tests.support.workers import running, worker_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
-    from tests.support.fleet import Fleet, Member
+    from tests.support.fleet import Fleet
+    from tests.support.processes import WorkerProgram
 
 MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
 MEMORY_BYTES = 200_000_000
@@ -105,7 +106,7 @@ class LittleMemory:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def take(self, member: Member) -> None:
+    def take(self, member: WorkerProgram) -> None:
         (self._folder / "cgroup.procs").write_text(str(member.pid))
 
 

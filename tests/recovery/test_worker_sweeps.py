@@ -57,7 +57,7 @@ async def test_a_hung_worker_is_found_by_its_silence_within_beat_threshold_and_s
     hung, other = await fleet.started(PATIENT, QUICK)
     await fleet.until_beaten(other.first_id, 2)
     stopped_at = time.monotonic()
-    hung.stop()
+    hung.freeze()
     await fleet.until_swept(hung.first_id)
     seconds = time.monotonic() - stopped_at
     assert seconds > QUICK["sweep_threshold"] - QUICK["heartbeat_interval"]

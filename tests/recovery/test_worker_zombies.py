@@ -12,7 +12,8 @@ from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
-    from tests.support.fleet import Fleet, Member
+    from tests.support.fleet import Fleet
+    from tests.support.processes import WorkerProgram
 
 ROUNDS = 2
 
@@ -29,10 +30,10 @@ async def test_a_frozen_worker_loses_its_job_hears_of_it_and_works_on_under_a_ne
         zombie_id = await fleet.until_started(job)
         zombie = _member_of(fleet, members, zombie_id)
 
-        zombie.stop()
+        zombie.freeze()
         await fleet.until_swept(zombie_id)
         heir_id = await fleet.until_started(job, 2)
-        zombie.go_on()
+        zombie.thaw()
 
         await fleet.until_refused(job, zombie_id)
         [cancelled] = fleet.history.lines("cancelled", worker=zombie_id, job=job)
@@ -64,10 +65,10 @@ async def test_a_result_that_a_zombie_had_ready_is_refused(fleet: Fleet) -> None
     zombie_id = await fleet.until_started(job)
     zombie = _member_of(fleet, members, zombie_id)
 
-    zombie.stop()
+    zombie.freeze()
     gate.touch()
     await fleet.until_gone(job)
-    zombie.go_on()
+    zombie.thaw()
 
     await fleet.until_refused(job, zombie_id)
     assert fleet.history.jobs("settled", worker=zombie_id) == []
@@ -87,9 +88,9 @@ async def test_a_worker_claims_again_under_its_new_id_what_was_taken_from_it(
         old_id = await fleet.until_started(job)
         others = await fleet.add(queue="a", count=2)
 
-        zombie.stop()
+        zombie.freeze()
         await fleet.until_swept(old_id)
-        zombie.go_on()
+        zombie.thaw()
 
         new_id = await fleet.until_started(job, 2)
         await fleet.until_refused(job, old_id)
@@ -109,13 +110,13 @@ async def test_a_worker_that_was_frozen_while_it_claimed_does_not_start_what_it_
 
     await fleet.until_swept(zombie.first_id)
     assert await fleet.until_settled(job) == heir.first_id
-    zombie.go_on()
+    zombie.thaw()
 
     await fleet.until_refused(job, zombie.first_id)
     assert fleet.history.jobs("started") == [job]
 
 
-def _member_of(fleet: Fleet, members: list[Member], worker_id: str) -> Member:
+def _member_of(fleet: Fleet, members: list[WorkerProgram], worker_id: str) -> WorkerProgram:
     [pid] = {line["pid"] for line in fleet.history.lines("started", worker=worker_id)}
     [member] = [member for member in members if member.pid == pid]
     return member

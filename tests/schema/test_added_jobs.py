@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.support.background import in_background, until_somebody_waits
+from tests.support.background import in_background
 from tests.support.listening import heard
+from tests.support.waiting import until_somebody_waits
 
 if TYPE_CHECKING:
     from tests.support.functions import Functions

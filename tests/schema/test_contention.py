@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from tests.support.background import in_background, until_somebody_waits
+from tests.support.background import in_background
 from tests.support.functions import Functions
+from tests.support.waiting import until_somebody_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from ferryman.schema import Outcome, migrate
 from tests.support.background import in_background
 from tests.support.carrying import carry_out, watched
 from tests.support.catalogue import catalogue
-from tests.support.racing import race, start_migrator
+from tests.support.processes import migrator, race
 
 if TYPE_CHECKING:
     import psycopg
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def test_twenty_processes_install_at_once_and_one_of_them_does_the_work(empty_database: str, database: str) -> None:
-    outcomes = race([start_migrator(empty_database) for _ in range(20)])
+    outcomes = race([migrator(empty_database) for _ in range(20)])
     assert Counter(outcomes) == {"installed": 1, "nothing": 19}
     assert catalogue(empty_database) == catalogue(database)
 

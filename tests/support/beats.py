@@ -14,6 +14,7 @@ from ferryman.database.identifiers import SchemaName
 from ferryman.queries import beating
 from ferryman.recovery.beats import Beats
 from ferryman.recovery.rhythm import Rhythm
+from tests.support.rhythms import in_a_crowd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ferryman.recovery.watching import Dead
 
 SCHEMA = SchemaName("graphile_worker")
-QUICK = Rhythm(beat=0.2, sweep=0.5, silent_after=60.0, grace=1.0, look=0.2)
+QUICK = Rhythm(**in_a_crowd({"beat": 0.2, "sweep": 0.5, "silent_after": 60.0, "grace": 1.0, "look": 0.2}))
 """A rhythm for real time."""
 USUAL = Rhythm(beat=30.0, sweep=60.0, silent_after=120.0, grace=10.0)
 """A rhythm for a clock that the test moves."""

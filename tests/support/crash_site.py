@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from ferryman import Client, JobSpec, RawJobSpec
-from tests.support.checker import check
-from tests.support.claims import claim_of
+from tests.support.history import check, claim_of
+from tests.support.processes import WorkerProgram
 from tests.support.waiting import until
-from tests.support.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,18 +22,18 @@ if TYPE_CHECKING:
 SECONDS_OF_QUIET = 0.3
 
 
-class Scene:
+class CrashSite:
     """Where the crash tests happen. Everything the test itself does goes past what stands between worker and server."""
 
     def __init__(self, dsn: str, history: History) -> None:
         self.dsn = dsn
         self.history = history
         self.gate: Path = history.path.with_name("gate")
-        self._workers: list[WorkerProcess] = []
+        self._workers: list[WorkerProgram] = []
 
-    def start(self, dsn: str | None = None, **options: Any) -> WorkerProcess:
+    def start(self, dsn: str | None = None, **options: Any) -> WorkerProgram:
         """Start a worker process."""
-        self._workers.append(WorkerProcess(dsn or self.dsn, self.history, **options))
+        self._workers.append(WorkerProgram(dsn or self.dsn, self.history, **options))
         return self._workers[-1]
 
     def close(self) -> None:
@@ -64,26 +63,26 @@ class Scene:
             self.history.note("added", job=job.id)
         return [job.id for job in jobs]
 
-    async def free(self, worker: WorkerProcess) -> None:
+    async def free(self, worker: WorkerProgram) -> None:
         """Take its locks away from a worker that is dead, or seems to be. Stands in for recovery."""
-        worker_id = worker.worker_id
+        worker_id = worker.first_id
         await self.quiet()
         async with Client(self.dsn) as client:
             jobs, claims = self.jobs_of(worker), self.claims_of(worker)
             self.history.note("freed", worker=worker_id, jobs=jobs, claims=claims)
             await client.force_unlock_workers([worker_id])
 
-    def claims_of(self, worker: WorkerProcess) -> list[str]:
+    def claims_of(self, worker: WorkerProgram) -> list[str]:
         """The claims that a worker holds in the database."""
         rows = self._rows(
-            "select id, locked_by, locked_at from graphile_worker._private_jobs where locked_by = %s", worker.worker_id
+            "select id, locked_by, locked_at from graphile_worker._private_jobs where locked_by = %s", worker.first_id
         )
         return [claim_of(*row) for row in rows]
 
-    def jobs_of(self, worker: WorkerProcess) -> list[int]:
+    def jobs_of(self, worker: WorkerProgram) -> list[int]:
         """The jobs that a worker holds in the database."""
         held = "select id from graphile_worker._private_jobs where locked_by = %s order by id"
-        return [job for (job,) in self._rows(held, worker.worker_id)]
+        return [job for (job,) in self._rows(held, worker.first_id)]
 
     def jobs(self) -> list[int]:
         """The jobs that are not done."""

@@ -2,87 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.rows import namedtuple_row
 
 from ferryman import App, Client, JobSpec, RawJobSpec
-from ferryman.worker import sync_points
+from tests.support.processes import WorkerProgram
 from tests.support.rhythms import QUICK
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from tests.support.history import History
-
-ROOT = Path(__file__).parents[2]
-PROGRAM = "tests.support.programs.recovering_worker"
-
-
-class Member:
-    """A worker process."""
-
-    def __init__(self, dsn: str, history: History, options: dict[str, Any], faults: str) -> None:
-        self._history = history
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.support.programs.recovering_worker",
-                dsn,
-                str(history.path),
-                json.dumps(options),
-            ],
-            env={**os.environ, sync_points.SETTING: faults},
-            cwd=ROOT,
-        )
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def first_id(self) -> str:
-        """The id that it started with."""
-        [line] = self._history.lines("ready", pid=self.pid)
-        return str(line["worker"])
-
-    async def ready(self) -> None:
-        await until(lambda: bool(self._history.lines("ready", pid=self.pid)), "the worker starts")
-
-    def stop(self) -> None:
-        """Freeze it."""
-        self.process.send_signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """Let it live on."""
-        self.process.send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    async def died(self) -> int:
-        await until(lambda: self.process.poll() is not None, "the worker process ends")
-        return int(self.process.returncode)
-
-    async def end_in_order(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return await self.died()
-
-    def end(self) -> None:
-        """Leave nothing behind."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
 
 
 class Fleet:
@@ -91,7 +25,7 @@ class Fleet:
     def __init__(self, dsn: str, history: History) -> None:
         self.dsn = dsn
         self.history = history
-        self._members: list[Member] = []
+        self._members: list[WorkerProgram] = []
         self._connection = psycopg.connect(dsn, autocommit=True)
 
     def close(self) -> None:
@@ -99,21 +33,13 @@ class Fleet:
             member.end()
         self._connection.close()
 
-    def start(
-        self,
-        recovery: Mapping[str, Any] = QUICK,
-        *,
-        dsn: str | None = None,
-        concurrency: int = 2,
-        prefetch: int | None = None,
-        faults: str = "",
-    ) -> Member:
-        """Start a worker process. `faults` are those of `ferryman.worker.sync_points`."""
-        options = {"concurrency": concurrency, "prefetch": prefetch, "recovery": {**recovery}}
-        self._members.append(Member(dsn or self.dsn, self.history, options, faults))
+    def start(self, recovery: Mapping[str, Any] = QUICK, *, dsn: str | None = None, **options: Any) -> WorkerProgram:
+        """Start a worker process; its options are those of `WorkerProgram`."""
+        usual = {"concurrency": 2, "poll_seconds": 0.2}
+        self._members.append(WorkerProgram(dsn or self.dsn, self.history, recovery=recovery, **{**usual, **options}))
         return self._members[-1]
 
-    async def started(self, *recoveries: Mapping[str, Any], **options: Any) -> list[Member]:
+    async def started(self, *recoveries: Mapping[str, Any], **options: Any) -> list[WorkerProgram]:
         """As many workers as there are configs, all of them at work."""
         members = [self.start(recovery, **options) for recovery in recoveries]
         for member in members:

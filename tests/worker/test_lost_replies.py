@@ -19,7 +19,7 @@ from ferryman.worker import lost_claims
 from ferryman.worker.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
-from tests.support.proxy import Proxy
+from tests.support.network import Proxy
 from tests.support.waiting import until
 from tests.support.workers import jobs, queues, worker_of
 

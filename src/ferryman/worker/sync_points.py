@@ -1,11 +1,11 @@
 """Named places in a worker's life at which the crash tests end or freeze it.
 
-FERRYMAN_SYNC_POINTS, looked at once when this module is imported, says what shall happen where:
+A test's own program says what shall happen where, before it starts its worker:
 
-    FERRYMAN_SYNC_POINTS="after_claim:kill,handler_done:stop"
+    sync_points.arm("after_claim:kill,handler_done:stop")
 
-`kill` is SIGKILL, `stop` is SIGSTOP, `exit` is `os._exit`; each happens once. Without the variable nothing happens, and
-reaching a point costs an empty call.
+`kill` is SIGKILL, `stop` is SIGSTOP, `exit` is `os._exit`; each happens once. Nobody else arms them: nothing happens,
+and reaching a point costs an empty call.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-SETTING = "FERRYMAN_SYNC_POINTS"
-HISTORY = "FERRYMAN_SYNC_HISTORY"
-"""Names a file that gets a JSON line for each point reached."""
 EXIT_CODE = 70
+
+
+def arm(setting: str, history: str | None = None) -> None:
+    """Let these faults happen in this process. The history is a file that gets a JSON line for each point reached."""
+    global _points  # noqa: PLW0603 - points are reached from anywhere in the worker
+    pairs = [entry.partition(":") for entry in setting.split(",") if entry]
+    _points = SyncPoints({point: _FAULTS[fault] for point, _, fault in pairs}, history)
 
 
 def reach(name: str) -> None:
@@ -37,15 +41,6 @@ class SyncPoints:
     def __init__(self, faults: Mapping[str, Callable[[], None]], history: str | None) -> None:
         self._faults = dict(faults)
         self._history = history
-
-    @classmethod
-    def told_by(cls, environ: Mapping[str, str]) -> SyncPoints | None:
-        """The points that the environment asks for, or None."""
-        setting = environ.get(SETTING)
-        if setting is None:
-            return None
-        pairs = [entry.partition(":") for entry in setting.split(",") if entry]
-        return cls({point: _FAULTS[fault] for point, _, fault in pairs}, environ.get(HISTORY))
 
     def reach(self, name: str) -> None:
         """Note it, then do what shall happen here, unless that has happened."""
@@ -78,4 +73,4 @@ def _exit() -> None:
 
 
 _FAULTS = {"kill": _kill, "stop": _stop, "exit": _exit}
-_points = SyncPoints.told_by(os.environ)
+_points: SyncPoints | None = None

@@ -1,4 +1,8 @@
-"""A worker process: `python -m tests.support.programs.worker <dsn> <history> <options as JSON>`."""
+"""A worker process: `python -m tests.support.programs.worker <dsn> <history> <options as JSON>`.
+
+What happens is appended to the history, its log included. `tests.support.processes.WorkerProgram` says what the options
+are. Tasks that do harm live in modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -13,57 +17,61 @@ from pathlib import Path
 
 from ferryman import App, Worker, WorkerContext
 from ferryman.database import pools
-from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobPermanentlyFail, SettleRefused, WorkerStart
-from ferryman.worker import LocalQueueConfig, connection, listener, sync_points
-from tests.support.claims import claim_of_job
-from tests.support.history import History
-from tests.support.programs import child_tasks
+from ferryman.hooks import (
+    HookRegistry,
+    JobComplete,
+    JobFail,
+    JobInterrupted,
+    JobPermanentlyFail,
+    JobRecovery,
+    SettleRefused,
+    WorkerRecovered,
+    WorkerStart,
+)
+from ferryman.queries import recovering
+from ferryman.retries import FixedDelay
+from ferryman.worker import LocalQueueConfig, connection, listener, sync_points, trouble
+from tests.support.history import History, claim_of_job
+from tests.support.programs import child_tasks, harmful_tasks
+from tests.support.rhythms import recovery_of
 from tests.support.waiting import until
 
 dsn, history = sys.argv[1], History(Path(sys.argv[2]))
 options = json.loads(sys.argv[3])
 app = App(dsn)
 app.include(child_tasks.app)
+harmful_tasks.add_to(app, history)
 hooks = HookRegistry()
+
+LONGER_THAN_ANY_TEST = 3600.0
 
 
 @app.task
 async def work(ctx: WorkerContext, gate: str | None = None, seconds: float = 0) -> None:
     """Run until the gate, a file, exists."""
-    run, job = str(uuid.uuid4()), ctx.job
-    facts = {"job": job.id, "worker": ctx.worker_id, "run": run, "claim": claim_of_job(job), "queue": job.queue_name}
+    job = ctx.job
+    facts = {
+        "job": job.id,
+        "worker": ctx.worker_id,
+        "run": str(uuid.uuid4()),
+        "claim": claim_of_job(job),
+        "queue": job.queue_name,
+        "attempts": job.attempts,
+    }
     history.note("started", **facts)
     sync_points.reach("handler_running")
-    if gate is not None:
-        await until(Path(gate).exists, "the gate opens")
-    await asyncio.sleep(seconds)
+    try:
+        if gate is not None:
+            await until(Path(gate).exists, "the gate opens", within=LONGER_THAN_ANY_TEST)
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        history.note("cancelled", lease_lost=ctx.lease_lost, **facts)
+        raise
     history.note("ended", **facts)
 
 
-@app.task
-async def leave(ctx: WorkerContext) -> None:
-    """Let a task of the handler's own end the program."""
-    history.note("leaving", job=ctx.job.id)
-
-    async def exit_from_below() -> None:
-        sys.exit(3)
-
-    below = asyncio.create_task(exit_from_below())
-    await asyncio.wait([below])
-
-
-@app.task
-def fork(ctx: WorkerContext) -> None:
-    """Let forked processes end: as a program does, and by coming back from where only the worker should."""
-    child = os.fork()
-    if child == 0:
-        sys.exit(3)
-    _, first = os.waitpid(child, 0)
-    child = os.fork()
-    if child == 0:
-        return
-    _, second = os.waitpid(child, 0)
-    history.note("forked", job=ctx.job.id, codes=[os.waitstatus_to_exitcode(status) for status in (first, second)])
+app.task(work.function, identifier="fail_on_crash", on_crash="fail")
+app.task(work.function, identifier="retry_on_crash", on_crash="retry", retry=FixedDelay(0.0))
 
 
 @hooks.on(WorkerStart)
@@ -87,6 +95,21 @@ def _refused(event: SettleRefused) -> None:
     history.note("refused", job=event.job_id, worker=event.worker_id)
 
 
+@hooks.on(JobRecovery)
+def _asked(event: JobRecovery) -> None:
+    history.note("asked", job=event.job.id, worker=event.worker_id, previous=event.previous_worker_id)
+
+
+@hooks.on(JobInterrupted)
+def _interrupted(event: JobInterrupted) -> None:
+    history.note("interrupted", job=event.job.id, worker=event.worker_id, reason=event.reason.value)
+
+
+@hooks.on(WorkerRecovered)
+def _recovered(event: WorkerRecovered) -> None:
+    history.note("recovered", worker=event.worker_id, dead=[*event.dead_worker_ids], jobs=event.jobs_recovered)
+
+
 class LogToHistory(logging.Handler):
     """What the worker says belongs to what happened."""
 
@@ -95,10 +118,17 @@ class LogToHistory(logging.Handler):
 
 
 def main() -> None:
-    logging.basicConfig(level=logging.WARNING, handlers=[LogToHistory()])
+    to_the_test = logging.StreamHandler()
+    to_the_test.setLevel(logging.WARNING)
+    form = f"{os.getpid()} %(message)s"
+    logging.basicConfig(level=logging.WARNING, handlers=[LogToHistory(), to_the_test], format=form)
     logging.getLogger("ferryman").setLevel(logging.INFO)
+    if options["faults"] is not None:
+        sync_points.arm(options["faults"], str(history.path))
     pools._OPTIONS["connect_timeout"] = listener.CONNECT_TIMEOUT_SECONDS = options["connect_seconds"]
     connection.STATEMENT_SECONDS = listener.SECONDS_FOR_AN_ANSWER = options["statement_seconds"]
+    trouble.LONGEST_PAUSE_SECONDS = options["longest_pause_seconds"]
+    recovering.IDLE_SECONDS = options["sweep_idle_seconds"]
     worker = Worker(
         app,
         concurrency=options["concurrency"],
@@ -107,6 +137,7 @@ def main() -> None:
         local_queue=None if options["prefetch"] is None else LocalQueueConfig(size=options["prefetch"]),
         use_notification_delivery=options["listens"],
         blocked_loop_threshold=None,
+        recovery=recovery_of(options["recovery"]),
         hooks=hooks,
     )
     asyncio.run(worker.run())
