@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
+import math
 from typing import TYPE_CHECKING
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.support.network import Fate, Proxy
+from tests.support.rhythms import CROWD
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.crash_site import CrashSite
+
+
+PATIENCE_SECONDS = 2 * math.ceil(CROWD)
+"""How long a silent connection is trusted. Drivers know no less, and a busy machine may take its time to answer."""
 
 
 @pytest.fixture
@@ -58,7 +63,7 @@ async def test_jobs_that_were_claimed_over_a_connection_that_broke_are_run(site:
 async def test_connections_that_swallow_everything_are_given_up(site: CrashSite, proxy: Proxy) -> None:
     """As behind a firewall that has forgotten them: no error, no answer."""
     await site.add(3, queues=[None, "a"], gate=str(site.gate))
-    site.start(proxy.dsn, statement_seconds=1.0)
+    site.start(proxy.dsn, statement_seconds=PATIENCE_SECONDS)
     await until(lambda: len(site.history.jobs("started")) >= 2, "jobs run")
 
     proxy.swallow()
@@ -83,7 +88,7 @@ async def test_a_worker_that_cannot_reconnect_for_a_while_goes_on_when_it_can(
     site: CrashSite, proxy: Proxy, fate: Fate
 ) -> None:
     jobs = await site.add(4, queues=[None, "a"], gate=str(site.gate))
-    worker = site.start(proxy.dsn, statement_seconds=3.0, connect_seconds=3)
+    worker = site.start(proxy.dsn, statement_seconds=PATIENCE_SECONDS, connect_seconds=PATIENCE_SECONDS)
     await until(lambda: len(site.history.jobs("started")) >= 2, "jobs run")
 
     proxy.new_connections = fate
@@ -98,22 +103,24 @@ async def test_a_worker_that_cannot_reconnect_for_a_while_goes_on_when_it_can(
     site.check()
 
 
+MANY_TRIES = 40
+"""Of three duties. With ever longer pauses, each would wait for minutes by then."""
+
+
 async def test_a_worker_goes_on_soon_after_a_long_outage(site: CrashSite, proxy: Proxy) -> None:
-    """However long it was: pauses between tries must not grow with it."""
+    """However long it was: pauses between tries must not grow with it, or it would not be back within this test."""
     jobs = await site.add(4, queues=[None, "a"], gate=str(site.gate))
-    worker = site.start(proxy.dsn)
+    worker = site.start(proxy.dsn, longest_pause_seconds=0.2)
     await until(lambda: len(site.history.jobs("started")) >= 2, "jobs run")
 
     proxy.new_connections = Fate.REFUSED
     proxy.reset()
     site.open_gate()
     await worker.in_trouble("claiming jobs", "completing jobs", "listening for new jobs")
-    await until(lambda: proxy.refused >= 15, "the outage lasts")
+    await until(lambda: proxy.refused >= MANY_TRIES, "the outage lasts")
     proxy.new_connections = Fate.WORK
-    back_at = time.monotonic()
 
     await until(lambda: sorted(site.history.jobs("settled")) == jobs, "all jobs are settled")
-    assert time.monotonic() - back_at < 15
     warnings = [line["message"] for line in site.history.lines("log", level="WARNING")]
     assert warnings == worker.said("will be tried again"), "nobody else complains"
     await worker.out_of_trouble()

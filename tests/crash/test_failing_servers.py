@@ -68,18 +68,27 @@ async def test_jobs_survive_the_crash_of_one_backend(own_server: EmbeddedPostgre
     jobs = await own_site.add(60, queues=[None, "a", "b"], seconds=0.01)
     worker = own_site.start(make_conninfo(own_site.dsn, application_name=NAME))
     await until(lambda: len(own_site.history.jobs("ended")) >= 15, "15 jobs ended")
-    with psycopg.connect(own_site.dsn) as connection:
+    with psycopg.connect(own_site.dsn, autocommit=True) as connection:
         [(backend, *_), *_] = connection.execute(
             "select pid from pg_stat_activity where application_name = %s", [NAME]
         ).fetchall()
-    os.kill(backend, signal.SIGKILL)
-    await until(lambda: worker.said("will be tried again") != [], "the worker has noticed")
+        os.kill(backend, signal.SIGKILL)
+        await until(lambda: was_cut(connection), "the server has noticed")
+    await until(lambda: worker.said("will be tried again"), "the worker has noticed")
     await until(lambda: postmaster(own_server) is not None, "the server is back")
 
     await own_site.all_done()
 
     assert sorted(own_site.history.jobs("started")) == jobs
     own_site.check()
+
+
+def was_cut(connection: psycopg.Connection) -> bool:
+    try:
+        connection.execute("select")
+    except psycopg.OperationalError:
+        return True
+    return False
 
 
 async def test_jobs_are_done_once_while_each_connection_is_terminated_in_turn(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from ferryman import Client, JobSpec
+from tests.support.rhythms import CROWD
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ class Role:
         self._connection.execute(
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = %s", [self.name]
         )
+
+    def sessions(self) -> set[int]:
+        """The processes of the server for its connections."""
+        rows = self._connection.execute("select pid from pg_stat_activity where usename = %s", [self.name]).fetchall()
+        return {pid for (pid,) in rows}
 
     def drop(self) -> None:
         self.cut()
@@ -76,7 +81,7 @@ async def test_a_server_that_was_read_only_for_a_while_is_written_to_again(site:
 async def test_statements_that_may_not_take_long_are_tried_again(
     site: CrashSite, role: Role, connection: psycopg.Connection, limit: str
 ) -> None:
-    role.alter(f"set {limit} = '2s'")
+    role.alter(f"set {limit} = '{2 * CROWD:.0f}s'")  # nothing else takes as long
     jobs = await site.add(6, queues=[None, "a"], gate=str(site.gate))
     worker = site.start(role.dsn)
     await until(lambda: len(site.history.jobs("started")) >= 2, "jobs run")
@@ -130,13 +135,13 @@ async def test_a_settlement_that_deadlocks_with_producers_of_the_same_keys_is_wr
         for key in ("first", "second"):
             job = await client.add_raw_job("work", {"gate": str(site.gate)}, JobSpec(job_key=key))
             site.history.note("added", job=job.id)
-    role.alter("set deadlock_timeout = '5s'")  # it looks once; by then there must be one
+    role.alter(f"set deadlock_timeout = '{3 * CROWD:.0f}s'")  # it looks once; by then there must be one
     worker = site.start(role.dsn, gather_seconds=2)
     await until(lambda: len(site.history.jobs("started")) == 2, "both jobs run")
     jobs = sorted(site.history.jobs("started"))
 
     with connection.transaction(), psycopg.connect(site.dsn, autocommit=True) as observer:
-        connection.execute("set local deadlock_timeout = '1min'")  # so that the worker is the victim
+        connection.execute("set local deadlock_timeout = '1h'")  # so that the worker is the victim
         connection.execute("select graphile_worker.add_job('never', job_key => 'second')")
         site.open_gate()
         await until(lambda: somebody_waits_for_a_lock(observer), "the settlement waits for the second job")
@@ -170,5 +175,6 @@ async def test_a_server_that_hangs_up_on_idle_connections_is_called_again(site: 
     for count in range(1, 4):
         await site.add(1)
         await until(lambda count=count: len(site.history.jobs("settled")) == count, "the job is done")
-        await asyncio.sleep(0.3)  # longer than the server's patience
+        idle = role.sessions()
+        await until(lambda idle=idle: not idle & role.sessions(), "the server hangs up")
     site.check()

@@ -63,12 +63,12 @@ async def test_a_program_that_a_handler_has_started_outlives_a_killed_worker_and
     await site.add(1, task=task, **payload)
     worker = site.start()
     program = ended((await noted(site))["program"])
-    await until(lambda: connections(site) > 0, "the worker has connections")
+    await until(lambda: site.connections() > 0, "the worker has connections")
 
     worker.signal(signal.SIGKILL)
     await worker.died()
 
-    await until(lambda: connections(site) == 0, "the server has noticed")
+    await until(lambda: site.connections() == 0, "the server has noticed")
     assert is_running(program)
     assert not any("socket:" in name for name in open_files(program))
 
@@ -83,23 +83,17 @@ async def test_a_forked_process_that_outlives_its_worker_keeps_the_worker_s_sess
 
     worker.signal(signal.SIGKILL)
     await worker.died()
-    assert connections(site) > 0
+    assert site.connections() > 0
 
     site.open_gate()
     await until(lambda: not is_running(fork), "the fork ends")
-    await until(lambda: connections(site) == 0, "the server has noticed")
+    await until(lambda: site.connections() == 0, "the server has noticed")
 
 
 async def noted(site: CrashSite) -> dict[str, int]:
     await until(lambda: bool(site.history.lines("program")), "the handler has started a process")
     [line] = site.history.lines("program")
     return line
-
-
-def connections(site: CrashSite) -> int:
-    others = "datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
-    [(count,)] = site._rows(f"select count(*) from pg_stat_activity where {others}")
-    return int(count)
 
 
 def open_files(pid: int) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from ferryman import Client, JobSpec, RawJobSpec
 from tests.support.history import check, claim_of
-from tests.support.processes import WorkerProgram
+from tests.support.processes import WorkerProgram, state_of
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.history import History
 
 
-SECONDS_OF_QUIET = 0.3
+OTHERS = "datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
 
 
 class CrashSite:
@@ -93,6 +92,10 @@ class CrashSite:
         await until(lambda: not self.jobs(), "all jobs are done")
         await until(lambda: not self.locked_queues(), "all queues are free")
 
+    def connections(self) -> int:
+        """How many others the server knows of."""
+        return len(self._rows(f"select from pg_stat_activity where {OTHERS}"))
+
     def locked_queues(self) -> list[str]:
         """The named queues that somebody holds."""
         held = "select queue_name from graphile_worker._private_job_queues where locked_by is not null"
@@ -103,23 +106,16 @@ class CrashSite:
         check(self.history)
 
     async def quiet(self) -> None:
-        """Wait until no connection is at work: a statement of a dead process goes on to its end.
+        """Wait until no session is at work, for workers that can send nothing more: a statement goes on to its end."""
+        await until(lambda: self._all_sleep() and self._all_are_idle() and self._all_sleep(), "statements end")
 
-        It may even lie unread before a server process that looks idle, so it must look so for a while.
-        """
-        quiet_since = time.monotonic()
+    def _all_are_idle(self) -> bool:
+        return not self._rows(f"select from pg_stat_activity where {OTHERS} and state is distinct from 'idle'")
 
-        def is_quiet() -> bool:
-            nonlocal quiet_since
-            if self._is_busy():
-                quiet_since = time.monotonic()
-            return time.monotonic() - quiet_since >= SECONDS_OF_QUIET
-
-        await until(is_quiet, "statements under way end")
-
-    def _is_busy(self) -> bool:
-        others = "datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
-        return bool(self._rows(f"select from pg_stat_activity where {others} and state <> 'idle'"))
+    def _all_sleep(self) -> bool:
+        """No session has anything to read: the kernel wakes whoever has, before anybody can see its statement."""
+        sessions = self._rows(f"select pid from pg_stat_activity where {OTHERS}")
+        return {state_of(pid) for (pid,) in sessions} <= {"S", ""}
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
