@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import JobSpec
-from tests.support.sick_server import fresh_database, server_of_its_own
+from tests.support.sick_server import fresh_database, joined_server
 from tests.support.stage import Stage
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Ran
 
 
-@pytest.fixture(scope="module")
-def sick_server() -> Iterator[EmbeddedPostgres]:
+@pytest.fixture(scope="session")
+def sick_server(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
     """A server on which all is well to begin with: that of the other tests has no autovacuum."""
-    with server_of_its_own() as started:
+    with joined_server(server) as started:
         yield started
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.sick_server import fresh_database, server_of_its_own
+from tests.support.sick_server import fresh_database, joined_server
 from tests.support.stage import Stage
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def sick_server() -> Iterator[EmbeddedPostgres]:
-    with server_of_its_own() as started:
+def sick_server(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
+    with joined_server(server) as started:
         yield started
 
 

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 
 from ferryman import Severity, SyncClient
 from tests.support import nodes
 from tests.support.nodes import VERSIONS
-from tests.support.sick_server import create_database
+from tests.support.once import once
+from tests.support.sick_server import create_database, fresh_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,13 +29,17 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def node_made(version: str, sick_server: EmbeddedPostgres) -> Iterator[str]:
     """A database that one version of Node has migrated and used."""
-    dsn = create_database(sick_server.dsn, f"health_node_{version.replace('.', '_')}", "template0")
-    nodes.run(version, "migrate", dsn)
-    nodes.run(version, "add", dsn, jobs=[{"identifier": "task", "payload": 1, "spec": {"queueName": "q"}}])
-    yield dsn
-    with psycopg.connect(sick_server.dsn, autocommit=True) as admin:
-        name = sql.Identifier(str(conninfo_to_dict(dsn)["dbname"]))
-        admin.execute(sql.SQL("drop database {} with (force)").format(name))
+    template = once(f"health template of {version}", lambda: _make_template(version, sick_server.dsn))
+    with fresh_database(sick_server, template) as dsn:
+        yield dsn
+
+
+def _make_template(version: str, dsn: str) -> str:
+    name = f"health_node_{version.replace('.', '_')}"
+    made = create_database(dsn, name)
+    nodes.run(version, "migrate", made)
+    nodes.run(version, "add", made, jobs=[{"identifier": "task", "payload": 1, "spec": {"queueName": "q"}}])
+    return name
 
 
 def test_a_schema_that_node_made_is_looked_at_as_far_as_it_goes(node_made: str) -> None:

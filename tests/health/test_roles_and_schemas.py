@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, cast
 
 import psycopg
@@ -11,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from ferryman import Severity, SyncClient
 from ferryman.health.checking import OF_THE_SERVER, OF_THE_TABLES
 from tests.health.looking import look
-from tests.support.sick_server import create_database
+from tests.support.sick_server import fresh_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,16 +22,18 @@ if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
 
 TABLES = "graphile_worker._private_jobs, graphile_worker._private_job_queues, graphile_worker._private_tasks"
+WATCHER = f"watcher_{os.getpid()}"
+"""Roles are of the whole server, on which other processes of the run test too."""
 
 
 @pytest.fixture
 def watcher(database: str, connection: psycopg.Connection) -> Iterator[SyncClient]:
     """A role that may connect, and nothing else yet."""
-    connection.execute("create role watcher login password 'known'")
-    with SyncClient(make_conninfo(database, user="watcher", password="known")) as client:
+    connection.execute(f"create role {WATCHER} login password 'known'")
+    with SyncClient(make_conninfo(database, user=WATCHER, password="known")) as client:
         yield client
-    connection.execute("drop owned by watcher cascade")
-    connection.execute("drop role watcher")
+    connection.execute(f"drop owned by {WATCHER} cascade")
+    connection.execute(f"drop role {WATCHER}")
 
 
 def _bad(report: HealthReport) -> dict[str, Severity]:
@@ -44,7 +47,7 @@ def test_a_role_that_may_read_nothing_is_told_so_and_the_server_is_looked_at_all
 
     [finding] = report.of("access")
     assert finding.severity is Severity.NOTICE
-    assert finding.seen.startswith("the role watcher may not read _private_job_queues")
+    assert finding.seen.startswith(f"the role {WATCHER} may not read _private_job_queues")
     assert report.of("server")[0].severity is Severity.OK
     assert report.of("dangling_jobs") == ()
     hidden = report.of("pinned_rows")[-1]
@@ -55,8 +58,8 @@ def test_a_role_that_may_read_nothing_is_told_so_and_the_server_is_looked_at_all
 def test_a_role_to_which_row_security_shows_nothing_is_told_so(
     watcher: SyncClient, connection: psycopg.Connection
 ) -> None:
-    connection.execute("grant usage on schema graphile_worker to watcher")
-    connection.execute("grant select on all tables in schema graphile_worker to watcher")
+    connection.execute(f"grant usage on schema graphile_worker to {WATCHER}")
+    connection.execute(f"grant select on all tables in schema graphile_worker to {WATCHER}")
 
     report = watcher.check_health()
 
@@ -69,10 +72,10 @@ def test_a_role_to_which_row_security_shows_nothing_is_told_so(
 def test_a_role_that_may_read_some_tables_learns_what_they_tell(
     watcher: SyncClient, connection: psycopg.Connection
 ) -> None:
-    connection.execute("alter role watcher bypassrls")
-    connection.execute("grant pg_read_all_stats to watcher")
-    connection.execute("grant usage on schema graphile_worker to watcher")
-    connection.execute(f"grant select on {TABLES} to watcher")
+    connection.execute(f"alter role {WATCHER} bypassrls")
+    connection.execute(f"grant pg_read_all_stats to {WATCHER}")
+    connection.execute(f"grant usage on schema graphile_worker to {WATCHER}")
+    connection.execute(f"grant select on {TABLES} to {WATCHER}")
 
     report = watcher.check_health()
 
@@ -82,12 +85,12 @@ def test_a_role_that_may_read_some_tables_learns_what_they_tell(
         assert _bad(report)[check] is Severity.NOTICE
     assert "permission denied" in report.of("workers")[0].seen
     for finding in report.of("sequences"):
-        connection.execute(cast("LiteralString", finding.remedies[0].replace("<this role>", "watcher")))
+        connection.execute(cast("LiteralString", finding.remedies[0].replace("<this role>", WATCHER)))
     assert {finding.severity for finding in look(watcher, "sequences")} == {Severity.OK}
 
 
 def test_a_database_without_the_schema_is_an_error_and_not_a_crash(sick_server: EmbeddedPostgres) -> None:
-    with SyncClient(create_database(sick_server.dsn, "health_without_schema", "template0")) as client:
+    with fresh_database(sick_server, "template0") as dsn, SyncClient(dsn) as client:
         report = client.check_health()
 
         assert _bad(report) == {"schema": Severity.ERROR}

@@ -15,7 +15,7 @@ from ferryman.errors import ConfigurationError
 from tests.health.looking import look, one
 from tests.support.beats import over_tcp
 from tests.support.network import PgBouncer
-from tests.support.sick_server import create_database
+from tests.support.sick_server import copied_database, fresh_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
 
 SNAPSHOT = "select count(*) from graphile_worker._private_jobs"
+
+
+@pytest.fixture
+def database(sick_server: EmbeddedPostgres) -> Iterator[str]:
+    """Nobody else uses the server: what these tests do to it concerns everybody."""
+    with fresh_database(sick_server, alone=True) as dsn:
+        yield dsn
 
 
 @pytest.fixture
@@ -171,10 +178,8 @@ async def test_a_pooler_in_front_is_noticed(database: str, sick_server: Embedded
         assert seen.is_healthy
 
 
-def test_autovacuum_that_is_off_for_the_server_is_told(server: EmbeddedPostgres) -> None:
-    with SyncClient(create_database(server.dsn, "health_without_autovacuum", "template0")) as client:
-        client.migrate()
-
+def test_autovacuum_that_is_off_for_the_server_is_told(server: EmbeddedPostgres, _template: str) -> None:
+    with copied_database(server.dsn, _template) as dsn, SyncClient(dsn) as client:
         assert {finding.severity for finding in look(client, "dead_rows")} == {Severity.WARNING}
         assert "off for the whole server" in str(look(client, "dead_rows")[0].meaning)
 

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import itertools
 import os
+from functools import cache
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from ferryman.schema import migrate
 from tests.support import nodes
-from tests.support.carrying import carry_out
+from tests.support.once import once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,34 +22,28 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def node_template(server: EmbeddedPostgres) -> Callable[[str], str]:
-    """The name of a database that one version of Node's migrator has made."""
-    made: dict[str, str] = {}
+    """The name of a database that one version of Node's migrator has made, once for the run."""
 
-    def template(version: str) -> str:
-        if version not in made:
-            name = f"node_template_{version.replace('.', '_')}"
-            _admin(server, f"create database {name} template template0")
-            nodes.run(version, "migrate", make_conninfo(server.dsn, dbname=name))
-            made[version] = name
-        return made[version]
+    def make(version: str) -> str:
+        name = f"node_template_{version.replace('.', '_')}"
+        _admin(server, f"create database {name} template template0")
+        nodes.run(version, "migrate", make_conninfo(server.dsn, dbname=name))
+        return name
 
-    return template
+    return lambda version: once(f"node template {version}", lambda: make(version))
 
 
 @pytest.fixture(scope="session")
-def shared_database(server: EmbeddedPostgres, node_template: Callable[[str], str]) -> Callable[[str], str]:
-    """The DSN of a database for many tests, as we ("ours") or one version of Node's migrator leave it."""
-    made: dict[str, str] = {}
+def shared_database(
+    server: EmbeddedPostgres, _template: str, node_template: Callable[[str], str]
+) -> Callable[[str], str]:
+    """The DSN of a database for the tests of this process, as we ("ours") or one version of Node's migrator leave it."""
 
+    @cache
     def shared(maker: str) -> str:
-        if maker not in made:
-            template = "template0" if maker == "ours" else node_template(maker)
-            name = f"shared_{maker.replace('.', '_')}"
-            _admin(server, f"create database {name} template {template}")
-            made[maker] = make_conninfo(server.dsn, dbname=name)
-            if maker == "ours":
-                carry_out(made[maker], migrate)
-        return made[maker]
+        name = f"shared_{os.getpid()}_{maker.replace('.', '_')}"
+        _admin(server, f"create database {name} template {_template if maker == 'ours' else node_template(maker)}")
+        return make_conninfo(server.dsn, dbname=name)
 
     return shared
 

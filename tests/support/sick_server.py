@@ -1,7 +1,11 @@
-"""A server that can fall ill in every way: one of its own, because some ways concern everybody on it."""
+"""A server that can fall ill in every way: another one than the common server, because some ways concern everybody on it.
+
+There is one for the whole run. Whoever makes the server itself ill must be alone on it.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 from contextlib import contextmanager
@@ -14,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
-from tests.support.server import reachable_folder
+from tests.support.once import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,27 +37,43 @@ _numbers = itertools.count(1)
 
 
 @contextmanager
-def server_of_its_own() -> Iterator[EmbeddedPostgres]:
-    """Started, with a database to copy."""
-    with (
-        reachable_folder() as folder,
-        EmbeddedPostgres(folder / "postgres", settings=SETTINGS, linger=timedelta()) as started,
-    ):
-        with SyncClient(create_database(started.dsn, TEMPLATE, "template0")) as client:
-            client.migrate()
+def joined_server(beside: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
+    """Started or joined in a folder beside that of the common server, with a database to copy."""
+    with EmbeddedPostgres(beside.folder.with_name("sick"), settings=SETTINGS, linger=timedelta()) as started:
+        once("health template", lambda: _make_template(started.dsn))
         yield started
 
 
 @contextmanager
-def fresh_database(server: EmbeddedPostgres) -> Iterator[str]:
-    """A database with the schema installed, for one test."""
+def fresh_database(server: EmbeddedPostgres, template: str = TEMPLATE, *, alone: bool = False) -> Iterator[str]:
+    """A database for one test, which has the schema installed unless another template is named."""
+    with _company(server, alone=alone), copied_database(server.dsn, template) as dsn:
+        yield dsn
+
+
+@contextmanager
+def copied_database(dsn: str, template: str) -> Iterator[str]:
+    """A copy of a database on any server, which goes at the end of the block."""
     name = f"health_{os.getpid()}_{next(_numbers)}"
-    yield create_database(server.dsn, name, TEMPLATE)
-    with psycopg.connect(server.dsn, autocommit=True) as admin:
+    yield create_database(dsn, name, template)
+    with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
-def create_database(dsn: str, name: str, template: str) -> str:
+def create_database(dsn: str, name: str, template: str = "template0") -> str:
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
     return make_conninfo(dsn, dbname=name)
+
+
+@contextmanager
+def _company(server: EmbeddedPostgres, *, alone: bool) -> Iterator[None]:
+    """Among other tests of all processes, or without them."""
+    with server.folder.with_name("sick.lock").open("w") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+
+
+def _make_template(dsn: str) -> None:
+    with SyncClient(create_database(dsn, TEMPLATE)) as client:
+        client.migrate()
