@@ -25,7 +25,7 @@ MOST_OPEN_JOBS = 300
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_PER_TURN = 0.005
 LONGEST_FREEZE_SECONDS = 30.0
-SECONDS_TO_HANG_UP = 10.0
+SECONDS_TO_HANG_UP = 60.0
 SECONDS_WITHOUT_PROGRESS = 120.0
 """Beyond this, what is left will never be done."""
 FINISHER_NUMBERS = 10_000_000
@@ -183,7 +183,7 @@ def _end_workers(stage: Stage) -> None:
     nursery = stage.nursery
     for inmate in nursery.inmates.values():
         nursery.terminate(inmate)
-    deadline = time.monotonic() + LONGEST_FREEZE_SECONDS
+    deadline = time.monotonic() + SECONDS_WITHOUT_PROGRESS
     while nursery.inmates and time.monotonic() < deadline:
         for stopped in nursery.reap():
             nursery.thaw(stopped)

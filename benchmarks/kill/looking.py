@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SCHEMA = "graphile_worker"
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 60
 
 
 class Looking:
@@ -27,6 +27,15 @@ class Looking:
             " where attempts < max_attempts or locked_at is not null"
         )
         return int(row["count"])
+
+    def open_tasks(self) -> set[str]:
+        """The tasks with jobs that are not over."""
+        rows = self._rows(
+            f"select distinct task.identifier from {SCHEMA}._private_jobs as job"
+            f" join {SCHEMA}._private_tasks as task on task.id = job.task_id"
+            " where job.attempts < job.max_attempts or job.locked_at is not null"
+        )
+        return {row["identifier"] for row in rows}
 
     def registered(self, pids: Iterable[int]) -> set[int]:
         """Which of these processes are registered as workers."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 AT_ONCE = 10
 JOBS_PER_ROUND = 5
 SECONDS_AFTER_THAW = 2.0
-"""Long enough to lose, and to claim again, before it is told to end."""
-SECONDS_PER_GROUP = 60.0
+"""Mostly long enough to lose, and to claim again, before it is told to end. Who alone runs a task gets all it needs."""
+SECONDS_PER_GROUP = 120.0
 HELPERS = 2
 
 
@@ -74,11 +74,17 @@ def _own(number: int) -> str:
     return f"own {number}"
 
 
+def _is_needed(worker: WorkerPlan, unfinished: set[str]) -> bool:
+    """Whether there are jobs left that it alone would run: it must claim again those that it has lost."""
+    return worker.tasks == (_own(worker.number),) and _own(worker.number) in unfinished
+
+
 def _freeze_and_thaw(stage: Stage, workers: list[WorkerPlan]) -> None:
     nursery = stage.nursery
     waiting = {nursery.fork(worker).pid for worker in workers}
     deadline, next_look = time.monotonic() + SECONDS_PER_GROUP, 0.0
     thawed: dict[int, float] = {}
+    unfinished: set[str] = set()
     while (waiting or thawed) and time.monotonic() < deadline:
         for inmate in nursery.reap():
             nursery.counts.freezes += 1
@@ -88,10 +94,15 @@ def _freeze_and_thaw(stage: Stage, workers: list[WorkerPlan]) -> None:
             for inmate in thaw_swept(stage):
                 waiting.discard(inmate.pid)
                 thawed[inmate.pid] = time.monotonic() + SECONDS_AFTER_THAW
+            unfinished = stage.looking.open_tasks()
         for pid, due in [*thawed.items()]:
             if pid not in nursery.inmates:
                 del thawed[pid]
-            elif time.monotonic() >= due and not nursery.inmates[pid].is_harmed:
+            elif (
+                time.monotonic() >= due
+                and not nursery.inmates[pid].is_harmed
+                and not _is_needed(nursery.inmates[pid].plan, unfinished)
+            ):
                 nursery.inmates[pid].is_harmed = True
                 nursery.terminate(nursery.inmates[pid])
         time.sleep(SECONDS_PER_TURN)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -13,19 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TABLES = "graphile_worker._private_jobs, graphile_worker._private_job_queues, graphile_worker._private_tasks"
+PRODUCER = f"producer_{os.getpid()}"
+"""Roles are of the whole server, on which other processes of the run test too."""
 
 
 @pytest.fixture
 def producer(database: str) -> Iterator[Functions]:
     """A role that may write to the tables, as the documentation grants it; no sequences are mentioned."""
     with psycopg.connect(database, autocommit=True) as owner:
-        owner.execute("create role producer login bypassrls password 'known'")
-        owner.execute("grant usage on schema graphile_worker to producer")
-        owner.execute(f"grant select, insert, update on {TABLES} to producer")
-        with psycopg.connect(make_conninfo(database, user="producer", password="known"), autocommit=True) as mine:
+        owner.execute(f"create role {PRODUCER} login bypassrls password 'known'")
+        owner.execute(f"grant usage on schema graphile_worker to {PRODUCER}")
+        owner.execute(f"grant select, insert, update on {TABLES} to {PRODUCER}")
+        with psycopg.connect(make_conninfo(database, user=PRODUCER, password="known"), autocommit=True) as mine:
             yield Functions(mine)
-        owner.execute("drop owned by producer cascade")
-        owner.execute("drop role producer")
+        owner.execute(f"drop owned by {PRODUCER} cascade")
+        owner.execute(f"drop role {PRODUCER}")
 
 
 def test_a_role_that_bypasses_row_security_can_add_jobs(producer: Functions) -> None:
@@ -36,6 +39,6 @@ def test_a_role_that_bypasses_row_security_can_add_jobs(producer: Functions) -> 
 
 
 def test_a_role_that_does_not_bypass_it_is_refused(producer: Functions, connection: psycopg.Connection) -> None:
-    connection.execute("alter role producer nobypassrls")
+    connection.execute(f"alter role {PRODUCER} nobypassrls")
     with pytest.raises(errors.InsufficientPrivilege, match="row-level security"):
         producer.add_job()
