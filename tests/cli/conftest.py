@@ -2,61 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from ferryman.cli.program import program
+from tests.support.commands import EXECUTABLE, Ran, run_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-EXECUTABLE = Path(sys.executable).with_name("ferryman")
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The one document on stdout."""
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> dict[str, str]:
-        """The one document on stderr."""
-        assert self.out == ""
-        return json.loads(self.err)["error"]
 
 
 @pytest.fixture
 def run() -> Callable[..., Ran]:
     """Run `ferryman` in this process, on the database that the environment names."""
-
-    def call(*arguments: object, stdin: str | bytes | None = None) -> Ran:
-        result = CliRunner().invoke(program, [str(argument) for argument in arguments], input=stdin)
-        return Ran(result.exit_code, result.stdout, result.stderr)
-
-    return call
+    return run_here
 
 
 @pytest.fixture
-def ferryman(run: Callable[..., Ran], database: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+def ferryman(database: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     """Run `ferryman` on a fresh database with the schema installed."""
     monkeypatch.setenv("DATABASE_URL", database)
-    return run
+    return run_here
 
 
 @pytest.fixture

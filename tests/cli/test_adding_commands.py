@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferryman import SyncClient
-    from tests.cli.conftest import Ran
+    from tests.support.commands import Ran
 
 
 def test_a_job_is_added_with_every_option(ferryman: Callable[..., Ran], sync_client: SyncClient) -> None:

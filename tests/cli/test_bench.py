@@ -14,7 +14,7 @@ from ferryman import Client
 from ferryman.cli.bench import ground, measuring
 from ferryman.errors import DatabaseError
 from tests.support.beats import over_tcp
-from tests.support.commands_started import Started
+from tests.support.commands import RunningCommand
 from tests.support.network import PgBouncer
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from ferryman.embedded import EmbeddedPostgres
-    from tests.cli.conftest import Ran
+    from tests.support.commands import Ran
 
 SMALL = ("--jobs", "200", "--rounds", "1", "--concurrency", "4")
 
@@ -190,7 +190,7 @@ def test_a_signal_ends_the_run_and_leaves_nothing_behind(
     tmp_path: Path, database: str, connection: psycopg.Connection, number: signal.Signals, part: str
 ) -> None:
     before = schemas(connection)
-    started = Started(("bench", "--jobs", 1000, "--rounds", 90), tmp_path, {"DATABASE_URL": database})
+    started = RunningCommand(("bench", "--jobs", 1000, "--rounds", 90), tmp_path, {"DATABASE_URL": database})
     try:
         started.wait_for(f"^Round 1 .*{part}")
         assert len(before) + 1 == len(schemas(connection))

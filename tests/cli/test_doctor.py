@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ferryman import SyncClient
     from ferryman.embedded import EmbeddedPostgres
-    from tests.cli.conftest import Ran
+    from tests.support.commands import Ran
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from ferryman import SyncClient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Ran
+    from tests.support.commands import Ran
 
 WRONG_URLS = [
     "postgresql://me:hunter2@127.0.0.1:1/db",

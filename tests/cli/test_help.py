@@ -16,7 +16,7 @@ from ferryman.cli.program import program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.cli.conftest import Ran
+    from tests.support.commands import Ran
 
 
 def _walk(group: LazyGroup, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command, str]]:

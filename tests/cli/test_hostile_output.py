@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from tests.cli.conftest import Ran
+    from tests.support.commands import Ran
 
 HOSTILE = "[bold]x[/] :ship: \x1b]0;title\x07\x9b2J\u202e\n[/red]"
 

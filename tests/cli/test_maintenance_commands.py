@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from ferryman import SyncClient
-    from tests.cli.conftest import Ran
+    from tests.support.commands import Ran
 
 
 @pytest.fixture

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.conftest import EXECUTABLE
-from tests.support.commands_started import STARTED, Started
+from tests.support.commands import EXECUTABLE, STARTED, RunningCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Ran
+    from tests.support.commands import Ran
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def test_an_empty_folder_becomes_a_running_application(
     run: Callable[..., Ran], here: Path, server_folder: Path
 ) -> None:
     written = run("new")
-    started = Started(("dev", "--folder", server_folder / "postgres"), here, {})
+    started = RunningCommand(("dev", "--folder", server_folder / "postgres"), here, {})
     try:
         line = started.wait_for("^export DATABASE_URL=")[0]
         started.wait_for(STARTED)

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from ferryman import RawJobSpec
-from tests.cli.conftest import EXECUTABLE
+from tests.support.commands import EXECUTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

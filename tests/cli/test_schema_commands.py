@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from tests.cli.conftest import Ran
+    from tests.support.commands import Ran
 
 
 @pytest.fixture

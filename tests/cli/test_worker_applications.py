@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import JobSpec
-from tests.support.commands_started import STARTED, Started, until
+from tests.support.commands import STARTED, RunningCommand
+from tests.support.waiting import until_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,13 +75,13 @@ async def use(ctx: WorkerContext) -> None:
 
 
 @pytest.fixture
-def worker(tmp_path: Path, database: str) -> Iterator[Callable[..., Started]]:
+def worker(tmp_path: Path, database: str) -> Iterator[Callable[..., RunningCommand]]:
     """Start `ferryman worker` for tasks with this text, on the test's database."""
-    started: list[Started] = []
+    started: list[RunningCommand] = []
 
-    def start(text: str, *options: object) -> Started:
+    def start(text: str, *options: object) -> RunningCommand:
         (tmp_path / "tasks.py").write_text(text)
-        started.append(Started(("worker", "tasks", *options), tmp_path, {"DATABASE_URL": database}))
+        started.append(RunningCommand(("worker", "tasks", *options), tmp_path, {"DATABASE_URL": database}))
         return started[-1]
 
     yield start
@@ -89,7 +90,7 @@ def worker(tmp_path: Path, database: str) -> Iterator[Callable[..., Started]]:
 
 
 def test_hooks_extensions_and_forbidden_flags_of_the_application_are_heeded(
-    worker: Callable[..., Started], sync_client: SyncClient
+    worker: Callable[..., RunningCommand], sync_client: SyncClient
 ) -> None:
     sync_client.add_raw_job("greet", {"name": "Ann"})
     left = sync_client.add_raw_job("greet", {"name": "Bob"}, JobSpec(flags=["slow"]))
@@ -105,7 +106,7 @@ def test_hooks_extensions_and_forbidden_flags_of_the_application_are_heeded(
 
 
 def test_forbidden_flags_of_the_command_line_replace_those_of_the_application(
-    worker: Callable[..., Started], sync_client: SyncClient
+    worker: Callable[..., RunningCommand], sync_client: SyncClient
 ) -> None:
     for name, flag in (("Ann", "slow"), ("Bob", "huge"), ("Cem", "odd")):
         sync_client.add_raw_job("greet", {"name": name}, JobSpec(flags=[flag]))
@@ -116,7 +117,7 @@ def test_forbidden_flags_of_the_command_line_replace_those_of_the_application(
     assert [line for line in started.lines if line.startswith("hello")] == ["hello Ann"]
 
 
-def test_a_queue_size_claims_ahead_and_jobs_run(worker: Callable[..., Started], sync_client: SyncClient) -> None:
+def test_a_queue_size_claims_ahead_and_jobs_run(worker: Callable[..., RunningCommand], sync_client: SyncClient) -> None:
     for name in ("Ann", "Bob", "Cem"):
         sync_client.add_raw_job("greet", {"name": name})
 
@@ -128,7 +129,9 @@ def test_a_queue_size_claims_ahead_and_jobs_run(worker: Callable[..., Started], 
     assert sync_client.counts().total == 0
 
 
-def test_without_listening_jobs_are_found_by_polling(worker: Callable[..., Started], sync_client: SyncClient) -> None:
+def test_without_listening_jobs_are_found_by_polling(
+    worker: Callable[..., RunningCommand], sync_client: SyncClient
+) -> None:
     started = worker(OPTIONS, "--no-listen", "--poll-interval", "0.05")
     started.wait_for(STARTED)
 
@@ -156,7 +159,7 @@ async def look() -> None:
     ("options", "module"), [((), "uvloop"), (("--loop", "uvloop"), "uvloop"), (("--loop", "asyncio"), "asyncio")]
 )
 def test_jobs_run_on_uvloop_where_it_is_installed_unless_told_otherwise(
-    worker: Callable[..., Started], sync_client: SyncClient, options: tuple[str, ...], module: str
+    worker: Callable[..., RunningCommand], sync_client: SyncClient, options: tuple[str, ...], module: str
 ) -> None:
     sync_client.add_raw_job("look")
 
@@ -168,7 +171,7 @@ def test_jobs_run_on_uvloop_where_it_is_installed_unless_told_otherwise(
 
 @pytest.mark.parametrize("options", [(), ("--processes", "2")])
 def test_hooks_are_told_that_a_signal_ended_the_worker(
-    worker: Callable[..., Started], options: tuple[str, ...]
+    worker: Callable[..., RunningCommand], options: tuple[str, ...]
 ) -> None:
     started = worker(OPTIONS, *options)
     started.wait_for(STARTED, times=len(options) or 1)
@@ -179,7 +182,7 @@ def test_hooks_are_told_that_a_signal_ended_the_worker(
 
 @pytest.mark.parametrize("options", [(), ("--processes", "2")])
 def test_a_lifespan_is_opened_before_the_first_job_and_closed_after_the_last(
-    worker: Callable[..., Started], sync_client: SyncClient, options: tuple[str, ...]
+    worker: Callable[..., RunningCommand], sync_client: SyncClient, options: tuple[str, ...]
 ) -> None:
     sync_client.add_raw_job("use")
 
@@ -194,7 +197,7 @@ def test_a_lifespan_is_opened_before_the_first_job_and_closed_after_the_last(
 
 
 def test_a_lifespan_that_fails_ends_the_worker_with_the_reason(
-    worker: Callable[..., Started], tmp_path: Path, sync_client: SyncClient
+    worker: Callable[..., RunningCommand], tmp_path: Path, sync_client: SyncClient
 ) -> None:
     (tmp_path / "fails").touch()
     job = sync_client.add_raw_job("use")
@@ -209,7 +212,7 @@ def test_a_lifespan_that_fails_ends_the_worker_with_the_reason(
 
 
 def test_a_signal_ends_a_worker_that_is_still_opening_a_lifespan(
-    worker: Callable[..., Started], tmp_path: Path
+    worker: Callable[..., RunningCommand], tmp_path: Path
 ) -> None:
     (tmp_path / "slow to open").touch()
     started = worker(LIFESPAN)
@@ -220,7 +223,7 @@ def test_a_signal_ends_a_worker_that_is_still_opening_a_lifespan(
 
 
 def test_a_second_signal_ends_a_lifespan_that_does_not_come_to_its_end(
-    worker: Callable[..., Started], tmp_path: Path
+    worker: Callable[..., RunningCommand], tmp_path: Path
 ) -> None:
     (tmp_path / "slow to close").touch()
     started = worker(LIFESPAN)
@@ -230,7 +233,7 @@ def test_a_second_signal_ends_a_lifespan_that_does_not_come_to_its_end(
     started.wait_for("^closing$")
     assert not started.has_ended
 
-    until(lambda: started.send(signal.SIGTERM) or started.has_ended, "it has ended")
+    until_blocking(lambda: started.send(signal.SIGTERM) or started.has_ended, "it has ended")
 
     assert started.wait() == 0
     assert "Traceback" not in started.text

@@ -16,7 +16,8 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.support.commands_started import LONG_STORM, STARTED, Started, probe, until
+from tests.support.commands import LONG_STORM, STARTED, RunningCommand, probe
+from tests.support.waiting import until_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from ferryman import SyncClient
     from ferryman.embedded import EmbeddedPostgres
-    from tests.cli.conftest import Ran
+    from tests.support.commands import Ran
 
 TASKS = """
 import asyncio
@@ -74,13 +75,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
-def worker(folder: Path, database: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., Started]]:
+def worker(folder: Path, database: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., RunningCommand]]:
     """Start `ferryman worker tasks` on the test's database, on either event loop."""
-    started: list[Started] = []
+    started: list[RunningCommand] = []
     variables = {"DATABASE_URL": database, "FERRYMAN_LOOP": request.param}
 
-    def start(*options: object, **environment: str) -> Started:
-        started.append(Started(("worker", "tasks", *options), folder, {**variables, **environment}))
+    def start(*options: object, **environment: str) -> RunningCommand:
+        started.append(RunningCommand(("worker", "tasks", *options), folder, {**variables, **environment}))
         return started[-1]
 
     yield start
@@ -90,7 +91,7 @@ def worker(folder: Path, database: str, request: pytest.FixtureRequest) -> Itera
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2])
 def test_a_signal_lets_running_jobs_finish(
-    worker: Callable[..., Started], folder: Path, sync_client: SyncClient, number: signal.Signals
+    worker: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient, number: signal.Signals
 ) -> None:
     started = worker("--grace", "60")
     started.wait_for(STARTED)
@@ -107,7 +108,7 @@ def test_a_signal_lets_running_jobs_finish(
 
 
 def test_fifty_signals_in_a_row_are_like_one(
-    worker: Callable[..., Started], folder: Path, sync_client: SyncClient
+    worker: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
     sync_client.add_raw_job("sleep_until_told")
     (folder / "tasks.py").write_text(TASKS + LONG_STORM)
@@ -125,14 +126,14 @@ def test_fifty_signals_in_a_row_are_like_one(
     assert sync_client.counts().total == 0
 
 
-def test_a_second_signal_cancels_at_once(worker: Callable[..., Started], sync_client: SyncClient) -> None:
+def test_a_second_signal_cancels_at_once(worker: Callable[..., RunningCommand], sync_client: SyncClient) -> None:
     job = sync_client.add_raw_job("sleep_until_told")
     started = worker("--grace-period", "3600")
     started.wait_for("good night")
     started.send(signal.SIGTERM)
     started.wait_for("SIGTERM received")
 
-    until(lambda: started.send(signal.SIGTERM) or started.has_ended, "the job was cancelled")
+    until_blocking(lambda: started.send(signal.SIGTERM) or started.has_ended, "the job was cancelled")
 
     assert started.wait() == 0
     returned = sync_client.get_job(job.id)
@@ -140,7 +141,7 @@ def test_a_second_signal_cancels_at_once(worker: Callable[..., Started], sync_cl
 
 
 def test_a_job_that_outlasts_the_grace_period_goes_back_and_does_not_keep_the_process(
-    worker: Callable[..., Started], sync_client: SyncClient
+    worker: Callable[..., RunningCommand], sync_client: SyncClient
 ) -> None:
     job = sync_client.add_raw_job("never_end")
     started = worker("--grace", "0.1")
@@ -151,7 +152,7 @@ def test_a_job_that_outlasts_the_grace_period_goes_back_and_does_not_keep_the_pr
     assert (returned.locked_by, returned.attempts) == (None, 0)
 
 
-def test_once_runs_what_is_due_and_ends(worker: Callable[..., Started], sync_client: SyncClient) -> None:
+def test_once_runs_what_is_due_and_ends(worker: Callable[..., RunningCommand], sync_client: SyncClient) -> None:
     for name in ("Ann", "Bob"):
         sync_client.add_raw_job("greet", {"name": name})
 
@@ -162,7 +163,7 @@ def test_once_runs_what_is_due_and_ends(worker: Callable[..., Started], sync_cli
     assert sync_client.counts().total == 0
 
 
-def test_json_logs_are_a_document_on_each_line(worker: Callable[..., Started], sync_client: SyncClient) -> None:
+def test_json_logs_are_a_document_on_each_line(worker: Callable[..., RunningCommand], sync_client: SyncClient) -> None:
     job = sync_client.add_raw_job("greet", {"name": "Ann"})
     sync_client.add_raw_job("fail")
     started = worker("--once", FERRYMAN_LOG_FORMAT="json", FERRYMAN_CONCURRENCY="1")
@@ -176,7 +177,7 @@ def test_json_logs_are_a_document_on_each_line(worker: Callable[..., Started], s
 
 
 def test_probes_are_answered_until_the_end(
-    worker: Callable[..., Started], folder: Path, sync_client: SyncClient
+    worker: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
     sync_client.add_raw_job("sleep_until_told")
     started = worker("--health-port", "0", "--grace", "60")
@@ -190,7 +191,7 @@ def test_probes_are_answered_until_the_end(
     assert probe(livez.replace("livez", "metrics"))[0] == 404
     started.send(signal.SIGTERM)
     started.wait_for("SIGTERM received")
-    until(lambda: probe(readyz)[0] == 503, "not ready any more")
+    until_blocking(lambda: probe(readyz)[0] == 503, "not ready any more")
     assert probe(readyz) == (503, "stopping")
     assert probe(livez) == (200, "alive")
     (folder / "wake up").touch()
@@ -198,13 +199,13 @@ def test_probes_are_answered_until_the_end(
 
 
 def test_a_database_that_cannot_be_reached_makes_the_worker_unready_but_not_dead(
-    worker: Callable[..., Started], server: EmbeddedPostgres, database: str
+    worker: Callable[..., RunningCommand], server: EmbeddedPostgres, database: str
 ) -> None:
     started = worker("--health-port", "0")
     livez = re.findall(r"http://\S+", started.wait_for("health probes are answered at")[0])[0]
     readyz = livez.replace("livez", "readyz")
     started.wait_for(STARTED)
-    until(lambda: probe(readyz) == (200, "ready"), "it is ready")
+    until_blocking(lambda: probe(readyz) == (200, "ready"), "it is ready")
 
     with psycopg.connect(server.dsn, autocommit=True) as admin:
         name = sql.Identifier(conninfo_to_dict(database)["dbname"])
@@ -213,32 +214,32 @@ def test_a_database_that_cannot_be_reached_makes_the_worker_unready_but_not_dead
             "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s",
             [conninfo_to_dict(database)["dbname"]],
         )
-        until(lambda: probe(readyz) == (503, "the database does not answer"), "it is not ready")
+        until_blocking(lambda: probe(readyz) == (503, "the database does not answer"), "it is not ready")
         assert probe(livez) == (200, "alive")
         admin.execute(sql.SQL("alter database {} allow_connections true").format(name))
-    until(lambda: probe(readyz) == (200, "ready"), "it is ready again")
+    until_blocking(lambda: probe(readyz) == (200, "ready"), "it is ready again")
     assert started.stop() == 0
 
 
 def test_an_event_loop_that_hangs_makes_the_worker_dead(
-    worker: Callable[..., Started], folder: Path, sync_client: SyncClient
+    worker: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
     started = worker("--health-port", "0", "--stuck-after", "2")
     livez = re.findall(r"http://\S+", started.wait_for("health probes are answered at")[0])[0]
     started.wait_for(STARTED)
-    until(lambda: probe(livez) == (200, "alive"), "it is alive")
+    until_blocking(lambda: probe(livez) == (200, "alive"), "it is alive")
 
     sync_client.add_raw_job("block_the_loop")
-    until(lambda: probe(livez)[0] == 503, "it is not alive")
+    until_blocking(lambda: probe(livez)[0] == 503, "it is not alive")
     assert "an event loop has not ticked for" in probe(livez)[1]
     assert probe(livez.replace("livez", "readyz"))[0] == 503
     (folder / "wake up").touch()
 
-    until(lambda: probe(livez) == (200, "alive"), "it is alive again")
+    until_blocking(lambda: probe(livez) == (200, "alive"), "it is alive again")
     assert started.stop() == 0
 
 
-def test_a_port_that_is_taken_is_told_at_once(worker: Callable[..., Started]) -> None:
+def test_a_port_that_is_taken_is_told_at_once(worker: Callable[..., RunningCommand]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         started = worker("--health-port", taken.getsockname()[1])
 
@@ -246,17 +247,17 @@ def test_a_port_that_is_taken_is_told_at_once(worker: Callable[..., Started]) ->
     assert "Error: health probes cannot be answered at 127.0.0.1:" in started.text
 
 
-def test_systemd_hears_of_the_start_and_of_the_end(worker: Callable[..., Started], tmp_path: Path) -> None:
+def test_systemd_hears_of_the_start_and_of_the_end(worker: Callable[..., RunningCommand], tmp_path: Path) -> None:
     address = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address)
         systemd.settimeout(20)
         started = worker(NOTIFY_SOCKET=address, WATCHDOG_USEC="30000000")
 
-        assert until(lambda: (word := systemd.recv(100)) != b"WATCHDOG=1" and word, "a start") == b"READY=1"
+        assert until_blocking(lambda: (word := systemd.recv(100)) != b"WATCHDOG=1" and word, "a start") == b"READY=1"
         assert systemd.recv(100) == b"WATCHDOG=1"
         started.send(signal.SIGTERM)
-        assert until(lambda: (word := systemd.recv(100)) != b"WATCHDOG=1" and word, "an end") == b"STOPPING=1"
+        assert until_blocking(lambda: (word := systemd.recv(100)) != b"WATCHDOG=1" and word, "an end") == b"STOPPING=1"
     assert started.wait() == 0
 
 
@@ -267,14 +268,14 @@ def test_the_command_line_decides_which_database_and_schema(
     sync_client.add_raw_job("greet", {"name": "Ann"})
     options = ("--once", "--database-url", database, "--schema", "graphile_worker")
 
-    started = Started(("worker", "tasks", *options), folder, {})
+    started = RunningCommand(("worker", "tasks", *options), folder, {})
 
     assert started.wait() == 0
     assert "hello, Ann" in started.text
 
 
 def test_without_a_database_the_worker_says_so_and_ends(folder: Path) -> None:
-    started = Started(("worker", "tasks"), folder, {})
+    started = RunningCommand(("worker", "tasks"), folder, {})
 
     assert started.wait() == 1
     assert "Error: no database is configured." in started.text

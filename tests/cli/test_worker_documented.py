@@ -12,7 +12,7 @@ import click
 import pytest
 
 from ferryman.cli.worker.command import worker
-from tests.support.commands_started import Started
+from tests.support.commands import RunningCommand
 
 if TYPE_CHECKING:
     from ferryman import SyncClient
@@ -63,7 +63,7 @@ def test_the_application_of_the_page_runs(tmp_path: Path, database: str, sync_cl
     (tmp_path / "tasks.py").write_text("\n".join(PYTHON.findall(PAGES["cli.md"])))
     sync_client.add_raw_job("sketch", {"text": "a ferry"})
 
-    started = Started(("worker", "tasks", "--once"), tmp_path, {"DATABASE_URL": database})
+    started = RunningCommand(("worker", "tasks", "--once"), tmp_path, {"DATABASE_URL": database})
 
     assert started.wait() == 0
     assert "sketched 7 characters" in started.lines

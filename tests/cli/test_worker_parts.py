@@ -27,7 +27,7 @@ from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Counts, Vitals, 
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail
 from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
-from tests.support.commands_started import probe
+from tests.support.commands import probe
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,9 @@ from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.supervising import LONGEST_PAUSE_SECONDS, SECONDS_TO_END, Supervisor, pause_after
 from ferryman.cli.worker.vitals import Vitals
 from ferryman.cli.worker.watching import Watch
-from tests.support.commands_started import LONG_STORM, STARTED, Started, children_of, is_gone, probe, until
+from tests.support.commands import LONG_STORM, STARTED, RunningCommand, children_of, probe
+from tests.support.processes import is_running
+from tests.support.waiting import until_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,12 +66,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def supervisor(folder: Path, database: str) -> Iterator[Callable[..., Started]]:
+def supervisor(folder: Path, database: str) -> Iterator[Callable[..., RunningCommand]]:
     """Start `ferryman worker tasks` on the test's database."""
-    started: list[Started] = []
+    started: list[RunningCommand] = []
 
-    def start(*options: object, target: str = "tasks", **environment: str) -> Started:
-        started.append(Started(("worker", target, *options), folder, {"DATABASE_URL": database, **environment}))
+    def start(*options: object, target: str = "tasks", **environment: str) -> RunningCommand:
+        started.append(RunningCommand(("worker", target, *options), folder, {"DATABASE_URL": database, **environment}))
         return started[-1]
 
     yield start
@@ -78,7 +80,7 @@ def supervisor(folder: Path, database: str) -> Iterator[Callable[..., Started]]:
 
 
 def test_all_processes_work_and_end_in_order(
-    supervisor: Callable[..., Started], folder: Path, sync_client: SyncClient
+    supervisor: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
     started = supervisor("--processes", "3", "--concurrency", "1", "--grace", "60", "--health-port", "0")
     readyz = re.findall(r"http://\S+", started.wait_for("health probes")[0])[0].replace("livez", "readyz")
@@ -87,16 +89,16 @@ def test_all_processes_work_and_end_in_order(
     lines = started.wait_for("held by process", times=3)
 
     assert {int(re.findall(r"process (\d+)", line)[0]) for line in lines} == children_of(started.pid)
-    until(lambda: probe(readyz) == (200, "ready"), "all three are ready")
+    until_blocking(lambda: probe(readyz) == (200, "ready"), "all three are ready")
     started.send(signal.SIGTERM)
     started.wait_for("SIGTERM received", times=3)
-    until(lambda: probe(readyz) == (503, "stopping"), "all three are stopping")
+    until_blocking(lambda: probe(readyz) == (503, "stopping"), "all three are stopping")
     (folder / "let go").touch()
     assert started.wait() == 0
     assert sync_client.counts().total == 0
 
 
-def test_a_process_that_is_killed_is_replaced(supervisor: Callable[..., Started]) -> None:
+def test_a_process_that_is_killed_is_replaced(supervisor: Callable[..., RunningCommand]) -> None:
     started = supervisor("--processes", "2")
     started.wait_for(STARTED, times=2)
     before = children_of(started.pid)
@@ -113,7 +115,7 @@ def test_a_process_that_is_killed_is_replaced(supervisor: Callable[..., Started]
 
 
 def test_once_ends_when_all_processes_have_nothing_left(
-    supervisor: Callable[..., Started], sync_client: SyncClient
+    supervisor: Callable[..., RunningCommand], sync_client: SyncClient
 ) -> None:
     sync_client.add_raw_jobs([RawJobSpec("count", {}) for _ in range(100)])
 
@@ -125,7 +127,9 @@ def test_once_ends_when_all_processes_have_nothing_left(
     assert "another one starts" not in started.text
 
 
-def test_once_does_not_replace_a_process_that_dies(supervisor: Callable[..., Started], sync_client: SyncClient) -> None:
+def test_once_does_not_replace_a_process_that_dies(
+    supervisor: Callable[..., RunningCommand], sync_client: SyncClient
+) -> None:
     sync_client.add_raw_job("die")
 
     started = supervisor("--processes", "2", "--once")
@@ -136,7 +140,7 @@ def test_once_does_not_replace_a_process_that_dies(supervisor: Callable[..., Sta
 
 
 def test_a_process_that_hangs_makes_all_of_them_dead_and_one_that_died_makes_them_unready(
-    supervisor: Callable[..., Started], folder: Path, sync_client: SyncClient
+    supervisor: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
     slow = folder / "slow to start"
     (folder / "tasks.py").write_text(
@@ -146,23 +150,23 @@ def test_a_process_that_hangs_makes_all_of_them_dead_and_one_that_died_makes_the
     livez = re.findall(r"http://\S+", started.wait_for("health probes")[0])[0]
     readyz = livez.replace("livez", "readyz")
     started.wait_for(STARTED, times=2)
-    until(lambda: probe(readyz) == (200, "ready"), "both are ready")
+    until_blocking(lambda: probe(readyz) == (200, "ready"), "both are ready")
     victim = min(children_of(started.pid))
 
     os.kill(victim, signal.SIGSTOP)
-    until(lambda: probe(livez)[0] == 503, "one is not alive")
+    until_blocking(lambda: probe(livez)[0] == 503, "one is not alive")
     assert "an event loop has not ticked" in probe(readyz)[1]
     slow.touch()
     os.kill(victim, signal.SIGKILL)
-    until(lambda: probe(readyz) == (503, "starting"), "one is being replaced")
-    until(lambda: probe(livez) == (200, "alive"), "a process that starts is no dead one")
+    until_blocking(lambda: probe(readyz) == (503, "starting"), "one is being replaced")
+    until_blocking(lambda: probe(livez) == (200, "alive"), "a process that starts is no dead one")
     slow.unlink()
 
-    until(lambda: probe(readyz) == (200, "ready"), "both are ready again")
+    until_blocking(lambda: probe(readyz) == (200, "ready"), "both are ready again")
     assert started.stop() == 0
 
 
-def test_no_process_outlives_a_supervisor_that_is_killed(supervisor: Callable[..., Started]) -> None:
+def test_no_process_outlives_a_supervisor_that_is_killed(supervisor: Callable[..., RunningCommand]) -> None:
     started = supervisor("--processes", "2")
     started.wait_for(STARTED, times=2)
     children = children_of(started.pid)
@@ -170,11 +174,11 @@ def test_no_process_outlives_a_supervisor_that_is_killed(supervisor: Callable[..
 
     assert started.stop(signal.SIGKILL) == -signal.SIGKILL
 
-    until(lambda: all(map(is_gone, children)), "the children are gone")
+    until_blocking(lambda: not any(map(is_running, children)), "the children are gone")
 
 
 def test_no_child_of_a_process_outlives_the_supervisor_either(
-    supervisor: Callable[..., Started], sync_client: SyncClient
+    supervisor: Callable[..., RunningCommand], sync_client: SyncClient
 ) -> None:
     sync_client.add_raw_job("hold_in_a_child")
     started = supervisor("--processes", "2", "--concurrency", "1")
@@ -184,11 +188,11 @@ def test_no_child_of_a_process_outlives_the_supervisor_either(
 
     assert started.stop(signal.SIGKILL) == -signal.SIGKILL
 
-    until(lambda: all(map(is_gone, grandchildren)), "the grandchildren are gone")
+    until_blocking(lambda: not any(map(is_running, grandchildren)), "the grandchildren are gone")
 
 
 def test_fifty_signals_in_a_row_are_like_one(
-    supervisor: Callable[..., Started], folder: Path, sync_client: SyncClient
+    supervisor: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
     sync_client.add_raw_job("hold")
     (folder / "tasks.py").write_text(TASKS + LONG_STORM)
@@ -206,7 +210,7 @@ def test_fifty_signals_in_a_row_are_like_one(
     assert sync_client.counts().total == 0
 
 
-def test_signals_while_processes_start_end_all_of_them(supervisor: Callable[..., Started]) -> None:
+def test_signals_while_processes_start_end_all_of_them(supervisor: Callable[..., RunningCommand]) -> None:
     started = supervisor("--processes", "4", "--log-level", "debug")
     started.wait_for(STARTED)  # of the first; the others are only starting now
 
@@ -215,7 +219,7 @@ def test_signals_while_processes_start_end_all_of_them(supervisor: Callable[...,
     assert "another one starts" not in started.text
 
 
-def test_systemd_hears_of_all_processes_at_once(supervisor: Callable[..., Started], tmp_path: Path) -> None:
+def test_systemd_hears_of_all_processes_at_once(supervisor: Callable[..., RunningCommand], tmp_path: Path) -> None:
     address = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address)
@@ -236,7 +240,7 @@ def test_a_long_grace_period_of_the_application_keeps_the_supervisor_from_killin
 
 
 def test_a_process_that_dies_again_and_again_is_waited_for_ever_longer(
-    supervisor: Callable[..., Started], sync_client: SyncClient
+    supervisor: Callable[..., RunningCommand], sync_client: SyncClient
 ) -> None:
     started = supervisor("--processes", "2", "--concurrency", "1")
     started.wait_for(STARTED, times=2)
@@ -249,7 +253,7 @@ def test_a_process_that_dies_again_and_again_is_waited_for_ever_longer(
 
 
 def test_a_second_signal_is_passed_on(
-    supervisor: Callable[..., Started], folder: Path, sync_client: SyncClient
+    supervisor: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
     job = sync_client.add_raw_job("hold")
     started = supervisor("--processes", "2", "--grace", "60")
@@ -258,14 +262,14 @@ def test_a_second_signal_is_passed_on(
     started.send(signal.SIGTERM)
     started.wait_for("SIGTERM received", times=2)
 
-    until(lambda: started.send(signal.SIGTERM) or started.has_ended, "the jobs were cancelled")
+    until_blocking(lambda: started.send(signal.SIGTERM) or started.has_ended, "the jobs were cancelled")
 
     assert started.wait() == 0, started.text
     returned = sync_client.get_job(job.id)
     assert (returned.locked_by, returned.attempts) == (None, 0)
 
 
-def test_what_is_wrong_from_the_start_is_told_once(supervisor: Callable[..., Started]) -> None:
+def test_what_is_wrong_from_the_start_is_told_once(supervisor: Callable[..., RunningCommand]) -> None:
     started = supervisor("--processes", "3", target="taks")
 
     assert started.wait() == 1
@@ -273,7 +277,7 @@ def test_what_is_wrong_from_the_start_is_told_once(supervisor: Callable[..., Sta
     assert "another one starts" not in started.text
 
 
-def test_a_changed_file_restarts_the_worker(supervisor: Callable[..., Started], folder: Path) -> None:
+def test_a_changed_file_restarts_the_worker(supervisor: Callable[..., RunningCommand], folder: Path) -> None:
     started = supervisor("--reload")
     started.wait_for(r"runs 4 tasks")
     first = children_of(started.pid)
@@ -287,7 +291,7 @@ def test_a_changed_file_restarts_the_worker(supervisor: Callable[..., Started], 
 
 
 def test_a_file_that_was_broken_and_is_mended_restarts_the_worker(
-    supervisor: Callable[..., Started], folder: Path
+    supervisor: Callable[..., RunningCommand], folder: Path
 ) -> None:
     started = supervisor("--reload")
     started.wait_for(STARTED)

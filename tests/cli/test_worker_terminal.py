@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.conftest import EXECUTABLE
-from tests.support.commands_started import DEADLINE_SECONDS
+from tests.support.commands import EXECUTABLE
+from tests.support.waiting import DEADLINE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

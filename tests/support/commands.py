@@ -1,4 +1,4 @@
-"""Worker processes for tests: their lines as they come, and nothing left behind."""
+"""The `ferryman` command: run in this process for breadth, and as a process of its own where that matters."""
 
 from __future__ import annotations
 
@@ -7,25 +7,55 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
-import time
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
-from tests.cli.conftest import EXECUTABLE
+from click.testing import CliRunner
+
+from ferryman.cli.program import program
+from tests.support.waiting import DEADLINE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from types import TracebackType
 
-DEADLINE_SECONDS = 60.0
+EXECUTABLE = Path(sys.executable).with_name("ferryman")
 LONG_STORM = "\nimport ferryman.worker.stopping\n\nferryman.worker.stopping.SECONDS_THAT_A_STORM_LASTS = 600.0\n"
 """A line for an application whose worker takes many signals for one, however long they take to come."""
 STARTED = r"worker \S+ runs \d+ tasks"
 
 
-class Started:
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one document on stdout."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, str]:
+        """The one document on stderr."""
+        assert self.out == ""
+        return json.loads(self.err)["error"]
+
+
+def run_here(*arguments: object, stdin: str | bytes | None = None) -> Ran:
+    """Run `ferryman` in this process, on the database that the environment names."""
+    result = CliRunner().invoke(program, [str(argument) for argument in arguments], input=stdin)
+    return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+class RunningCommand:
     """`ferryman …` as a process of its own, whose stdout and stderr are read as they come."""
 
     def __init__(self, arguments: tuple[object, ...], folder: Path, environment: dict[str, str]) -> None:
@@ -42,6 +72,14 @@ class Started:
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear_away()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -89,15 +127,6 @@ class Started:
             self._process.wait()
 
 
-def until(is_true: Callable[[], Any], what: str) -> Any:
-    """The first answer that is true; the test fails when none ever is."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not (answer := is_true()):
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.01)
-    return answer
-
-
 def probe(address: str) -> tuple[int, str]:
     """The status of an answer, and what it says."""
     try:
@@ -110,11 +139,12 @@ def probe(address: str) -> tuple[int, str]:
 
 def children_of(pid: int) -> set[int]:
     """The processes that were started by this one and are not gone."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,stat="], capture_output=True, text=True, check=True).stdout
-    rows = (line.split() for line in listed.splitlines())
-    return {int(child) for child, parent, state in rows if int(parent) == pid and not state.startswith("Z")}
-
-
-def is_gone(pid: int) -> bool:
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return state.strip() == "" or state.startswith("Z")
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = entry.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue  # it ended while we looked
+        if int(parent) == pid and state != "Z":
+            found.add(int(entry.parent.name))
+    return found
