@@ -17,7 +17,7 @@ from ferryman.cli.worker.vitals import Vitals
 from ferryman.cli.worker.watching import Watch
 from tests.support.commands import LONG_STORM, STARTED, RunningCommand, children_of, probe
 from tests.support.processes import is_running
-from tests.support.waiting import until_blocking
+from tests.support.waiting import DEADLINE_SECONDS, until_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,27 +79,37 @@ def supervisor(folder: Path, database: str) -> Iterator[Callable[..., RunningCom
         each.clear_away()
 
 
-def test_all_processes_work_and_end_in_order(
+def test_all_processes_work_and_end_in_order_and_systemd_hears_of_them_at_once(
     supervisor: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
-    started = supervisor("--processes", "3", "--concurrency", "1", "--grace", "60", "--health-port", "0")
-    readyz = re.findall(r"http://\S+", started.wait_for("health probes")[0])[0].replace("livez", "readyz")
-    started.wait_for(STARTED, times=3)
-    sync_client.add_raw_jobs([RawJobSpec("hold", {}) for _ in range(3)])
-    lines = started.wait_for("held by process", times=3)
+    address = str(folder / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(address)
+        systemd.settimeout(DEADLINE_SECONDS)
+        started = supervisor(
+            *("--processes", "3", "--concurrency", "1", "--grace", "60", "--health-port", "0"), NOTIFY_SOCKET=address
+        )
+        assert systemd.recv(100) == b"READY=1"
+        assert len(started.wait_for(STARTED, times=3)) == len(children_of(started.pid)) == 3
+        readyz = re.findall(r"http://\S+", started.wait_for("health probes")[0])[0].replace("livez", "readyz")
+        until_blocking(lambda: probe(readyz) == (200, "ready"), "all three are ready")
+        sync_client.add_raw_jobs([RawJobSpec("hold", {}) for _ in range(3)])
+        lines = started.wait_for("held by process", times=3)
+        assert {int(re.findall(r"process (\d+)", line)[0]) for line in lines} == children_of(started.pid)
 
-    assert {int(re.findall(r"process (\d+)", line)[0]) for line in lines} == children_of(started.pid)
-    until_blocking(lambda: probe(readyz) == (200, "ready"), "all three are ready")
-    started.send(signal.SIGTERM)
-    started.wait_for("SIGTERM received", times=3)
-    until_blocking(lambda: probe(readyz) == (503, "stopping"), "all three are stopping")
+        started.send(signal.SIGTERM)
+        assert systemd.recv(100) == b"STOPPING=1"
+        started.wait_for("SIGTERM received", times=3)
+        until_blocking(lambda: probe(readyz) == (503, "stopping"), "all three are stopping")
     (folder / "let go").touch()
     assert started.wait() == 0
     assert sync_client.counts().total == 0
 
 
-def test_a_process_that_is_killed_is_replaced(supervisor: Callable[..., RunningCommand]) -> None:
-    started = supervisor("--processes", "2")
+def test_a_process_that_is_killed_or_dies_is_replaced(
+    supervisor: Callable[..., RunningCommand], sync_client: SyncClient
+) -> None:
+    started = supervisor("--processes", "2", "--concurrency", "1")
     started.wait_for(STARTED, times=2)
     before = children_of(started.pid)
     victim = min(before)
@@ -111,7 +121,16 @@ def test_a_process_that_is_killed_is_replaced(supervisor: Callable[..., RunningC
     after = children_of(started.pid)
     assert len(after) == 2
     assert before - after == {victim}
+
+    sync_client.add_raw_job("die")
+
+    started.wait_for(r"worker process \d+ ended with exit code 3; another one starts")
     assert started.stop(signal.SIGINT) == 0
+
+
+def test_a_process_that_dies_again_and_again_is_waited_for_ever_longer() -> None:
+    assert [pause_after(deaths) for deaths in (0, 1, 2, 3)] == [0.0, 0.2, 0.4, 0.8]
+    assert pause_after(1000) == LONGEST_PAUSE_SECONDS
 
 
 def test_once_ends_when_all_processes_have_nothing_left(
@@ -166,29 +185,21 @@ def test_a_process_that_hangs_makes_all_of_them_dead_and_one_that_died_makes_the
     assert started.stop() == 0
 
 
-def test_no_process_outlives_a_supervisor_that_is_killed(supervisor: Callable[..., RunningCommand]) -> None:
-    started = supervisor("--processes", "2")
-    started.wait_for(STARTED, times=2)
-    children = children_of(started.pid)
-    assert len(children) == 2
-
-    assert started.stop(signal.SIGKILL) == -signal.SIGKILL
-
-    until_blocking(lambda: not any(map(is_running, children)), "the children are gone")
-
-
-def test_no_child_of_a_process_outlives_the_supervisor_either(
+def test_neither_a_process_nor_a_child_of_one_outlives_a_supervisor_that_is_killed(
     supervisor: Callable[..., RunningCommand], sync_client: SyncClient
 ) -> None:
     sync_client.add_raw_job("hold_in_a_child")
     started = supervisor("--processes", "2", "--concurrency", "1")
     started.wait_for("held by a child of process")
-    grandchildren = {each for child in children_of(started.pid) for each in children_of(child)}
+    started.wait_for(STARTED, times=2)
+    children = children_of(started.pid)
+    grandchildren = {each for child in children for each in children_of(child)}
+    assert len(children) == 2
     assert grandchildren
 
     assert started.stop(signal.SIGKILL) == -signal.SIGKILL
 
-    until_blocking(lambda: not any(map(is_running, grandchildren)), "the grandchildren are gone")
+    until_blocking(lambda: not any(map(is_running, children | grandchildren)), "all of them are gone")
 
 
 def test_fifty_signals_in_a_row_are_like_one(
@@ -219,37 +230,10 @@ def test_signals_while_processes_start_end_all_of_them(supervisor: Callable[...,
     assert "another one starts" not in started.text
 
 
-def test_systemd_hears_of_all_processes_at_once(supervisor: Callable[..., RunningCommand], tmp_path: Path) -> None:
-    address = str(tmp_path / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(address)
-        systemd.settimeout(20)
-        started = supervisor("--processes", "2", NOTIFY_SOCKET=address)
-
-        assert systemd.recv(100) == b"READY=1"
-        assert len(children_of(started.pid)) == 2
-        started.send(signal.SIGTERM)
-        assert systemd.recv(100) == b"STOPPING=1"
-    assert started.wait() == 0
-
-
 def test_a_long_grace_period_of_the_application_keeps_the_supervisor_from_killing() -> None:
     watch = Watch([Vitals(), Vitals(grace_seconds=600)], None, patience=30)
 
     assert Supervisor(Plan(target="tasks"), watch, reload=False)._patience == 600 + SECONDS_TO_END
-
-
-def test_a_process_that_dies_again_and_again_is_waited_for_ever_longer(
-    supervisor: Callable[..., RunningCommand], sync_client: SyncClient
-) -> None:
-    started = supervisor("--processes", "2", "--concurrency", "1")
-    started.wait_for(STARTED, times=2)
-    sync_client.add_raw_job("die")
-
-    started.wait_for(r"worker process \d+ ended with exit code 3; another one starts")
-    assert started.stop() == 0
-    assert [pause_after(deaths) for deaths in (0, 1, 2, 3)] == [0.0, 0.2, 0.4, 0.8]
-    assert pause_after(1000) == LONGEST_PAUSE_SECONDS
 
 
 def test_a_second_signal_is_passed_on(
@@ -277,29 +261,21 @@ def test_what_is_wrong_from_the_start_is_told_once(supervisor: Callable[..., Run
     assert "another one starts" not in started.text
 
 
-def test_a_changed_file_restarts_the_worker(supervisor: Callable[..., RunningCommand], folder: Path) -> None:
+def test_a_file_that_is_changed_or_broken_and_mended_restarts_the_worker(
+    supervisor: Callable[..., RunningCommand], folder: Path
+) -> None:
     started = supervisor("--reload")
     started.wait_for(r"runs 4 tasks")
     first = children_of(started.pid)
 
     (folder / "tasks.py").write_text(TASKS + "\n@app.task\ndef fifth() -> None: ...\n")
-
     started.wait_for("tasks.py changed; restarting")
     started.wait_for(r"runs 5 tasks")
     assert not first & children_of(started.pid)
-    assert started.stop() == 0
-
-
-def test_a_file_that_was_broken_and_is_mended_restarts_the_worker(
-    supervisor: Callable[..., RunningCommand], folder: Path
-) -> None:
-    started = supervisor("--reload")
-    started.wait_for(STARTED)
 
     (folder / "tasks.py").write_text("def broken(")
     started.wait_for("importing 'tasks' failed at tasks.py:1: SyntaxError")
     started.wait_for("waiting for a Python file to change")
     (folder / "tasks.py").write_text(TASKS)
-
-    started.wait_for(STARTED, times=2)
+    started.wait_for(r"runs 4 tasks", times=2)
     assert started.stop() == 0
