@@ -48,9 +48,13 @@ LIFESPAN = """
 import asyncio
 from pathlib import Path
 
-from ferryman import App, WorkerContext
+from ferryman import App, WorkerContext, WorkerOptions
+from ferryman.hooks import HookRegistry, WorkerShutdown
 
-app = App()
+hooks = HookRegistry()
+hooks.on(WorkerShutdown, lambda event: print("ended by", event.reason.name, flush=True))
+
+app = App(worker=WorkerOptions(hooks=hooks))
 
 
 @app.lifespan
@@ -170,30 +174,23 @@ def test_jobs_run_on_uvloop_where_it_is_installed_unless_told_otherwise(
 
 
 @pytest.mark.parametrize("options", [(), ("--processes", "2")])
-def test_hooks_are_told_that_a_signal_ended_the_worker(
-    worker: Callable[..., RunningCommand], options: tuple[str, ...]
-) -> None:
-    started = worker(OPTIONS, *options)
-    started.wait_for(STARTED, times=len(options) or 1)
-
-    assert started.stop() == 0
-    assert [line for line in started.lines if line.startswith("ended")] == ["ended by SIGNAL"] * (len(options) or 1)
-
-
-@pytest.mark.parametrize("options", [(), ("--processes", "2")])
-def test_a_lifespan_is_opened_before_the_first_job_and_closed_after_the_last(
+def test_a_lifespan_is_opened_before_the_first_job_and_closed_after_the_last_and_hooks_hear_of_the_signal(
     worker: Callable[..., RunningCommand], sync_client: SyncClient, options: tuple[str, ...]
 ) -> None:
     sync_client.add_raw_job("use")
+    processes = len(options) or 1
 
     started = worker(LIFESPAN, *options)
     started.wait_for("^same loop: True$")
+    started.wait_for(STARTED, times=processes)
 
     assert started.stop() == 0
     lines = [line for line in started.lines if line in {"opening", "same loop: True", "closing"}]
     assert lines[0] == "opening"
     assert lines[-1] == "closing"
     assert lines.index("same loop: True") > 0
+    assert (lines.count("opening"), lines.count("closing")) == (processes, processes)
+    assert [line for line in started.lines if line.startswith("ended")] == ["ended by SIGNAL"] * processes
 
 
 def test_a_lifespan_that_fails_ends_the_worker_with_the_reason(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import socket
@@ -17,7 +16,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.commands import LONG_STORM, STARTED, RunningCommand, probe
-from tests.support.waiting import until_blocking
+from tests.support.waiting import DEADLINE_SECONDS, until_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -152,60 +151,40 @@ def test_a_job_that_outlasts_the_grace_period_goes_back_and_does_not_keep_the_pr
     assert (returned.locked_by, returned.attempts) == (None, 0)
 
 
-def test_once_runs_what_is_due_and_ends(worker: Callable[..., RunningCommand], sync_client: SyncClient) -> None:
-    for name in ("Ann", "Bob"):
-        sync_client.add_raw_job("greet", {"name": name})
+def test_once_runs_what_is_due_and_ends_and_json_logs_are_a_document_on_each_line(
+    worker: Callable[..., RunningCommand], sync_client: SyncClient
+) -> None:
+    ann, bob = (sync_client.add_raw_job("greet", {"name": name}) for name in ("Ann", "Bob"))
+    bad = sync_client.add_raw_job("fail")
 
-    started = worker("--once", "--concurrency", "1")
-
-    assert started.wait() == 0
-    assert re.findall("hello, (Ann|Bob)", started.text) == ["Ann", "Bob"]
-    assert sync_client.counts().total == 0
-
-
-def test_json_logs_are_a_document_on_each_line(worker: Callable[..., RunningCommand], sync_client: SyncClient) -> None:
-    job = sync_client.add_raw_job("greet", {"name": "Ann"})
-    sync_client.add_raw_job("fail")
     started = worker("--once", FERRYMAN_LOG_FORMAT="json", FERRYMAN_CONCURRENCY="1")
-    started.wait()
 
-    documents = [json.loads(line) for line in started.lines]
-    hello = next(each for each in documents if each["message"] == "hello, Ann")
-    assert (job.id, "greet", 1, "info") == tuple(hello[name] for name in ("job_id", "task", "attempt", "level"))
-    assert hello["worker_id"].startswith("ferryman-")
-    assert any("no good" in each["message"] and each["level"] == "warning" for each in documents)
-
-
-def test_probes_are_answered_until_the_end(
-    worker: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
-) -> None:
-    sync_client.add_raw_job("sleep_until_told")
-    started = worker("--health-port", "0", "--grace", "60")
-    line = started.wait_for("health probes are answered at")[0]
-    livez = re.findall(r"http://\S+", line)[0]
-    readyz = livez.replace("livez", "readyz")
-    started.wait_for("good night")
-
-    assert probe(readyz) == (200, "ready")
-    assert probe(livez) == (200, "alive")
-    assert probe(livez.replace("livez", "metrics"))[0] == 404
-    started.send(signal.SIGTERM)
-    started.wait_for("SIGTERM received")
-    until_blocking(lambda: probe(readyz)[0] == 503, "not ready any more")
-    assert probe(readyz) == (503, "stopping")
-    assert probe(livez) == (200, "alive")
-    (folder / "wake up").touch()
     assert started.wait() == 0
+    documents = [json.loads(line) for line in started.lines]
+    hellos = [each for each in documents if each["message"].startswith("hello")]
+    assert [(each["message"], each["job_id"]) for each in hellos] == [("hello, Ann", ann.id), ("hello, Bob", bob.id)]
+    for hello in hellos:
+        assert tuple(hello[name] for name in ("task", "attempt", "level")) == ("greet", 1, "info")
+        assert hello["worker_id"].startswith("ferryman-")
+    complaints = [each for each in documents if each["level"] == "warning" and each.get("job_id") == bad.id]
+    assert any("no good" in each["message"] for each in complaints)
+    assert sync_client.counts().total == 1
 
 
-def test_a_database_that_cannot_be_reached_makes_the_worker_unready_but_not_dead(
-    worker: Callable[..., RunningCommand], server: EmbeddedPostgres, database: str
+def test_probes_are_answered_until_the_end_and_without_a_database_the_worker_is_unready_but_not_dead(
+    worker: Callable[..., RunningCommand],
+    folder: Path,
+    server: EmbeddedPostgres,
+    database: str,
+    sync_client: SyncClient,
 ) -> None:
-    started = worker("--health-port", "0")
+    started = worker("--health-port", "0", "--grace", "60")
     livez = re.findall(r"http://\S+", started.wait_for("health probes are answered at")[0])[0]
     readyz = livez.replace("livez", "readyz")
     started.wait_for(STARTED)
     until_blocking(lambda: probe(readyz) == (200, "ready"), "it is ready")
+    assert probe(livez) == (200, "alive")
+    assert probe(livez.replace("livez", "metrics"))[0] == 404
 
     with psycopg.connect(server.dsn, autocommit=True) as admin:
         name = sql.Identifier(conninfo_to_dict(database)["dbname"])
@@ -218,7 +197,15 @@ def test_a_database_that_cannot_be_reached_makes_the_worker_unready_but_not_dead
         assert probe(livez) == (200, "alive")
         admin.execute(sql.SQL("alter database {} allow_connections true").format(name))
     until_blocking(lambda: probe(readyz) == (200, "ready"), "it is ready again")
-    assert started.stop() == 0
+
+    sync_client.add_raw_job("sleep_until_told")
+    started.wait_for("good night")
+    started.send(signal.SIGTERM)
+    started.wait_for("SIGTERM received")
+    until_blocking(lambda: probe(readyz) == (503, "stopping"), "it is not ready any more")
+    assert probe(livez) == (200, "alive")
+    (folder / "wake up").touch()
+    assert started.wait() == 0
 
 
 def test_an_event_loop_that_hangs_makes_the_worker_dead(
@@ -239,9 +226,9 @@ def test_an_event_loop_that_hangs_makes_the_worker_dead(
     assert started.stop() == 0
 
 
-def test_a_port_that_is_taken_is_told_at_once(worker: Callable[..., RunningCommand]) -> None:
+def test_a_port_that_is_taken_is_told_at_once(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        started = worker("--health-port", taken.getsockname()[1])
+        started = RunningCommand(("worker", "tasks", "--health-port", taken.getsockname()[1]), folder, {})
 
         assert started.wait() == 1
     assert "Error: health probes cannot be answered at 127.0.0.1:" in started.text
@@ -251,7 +238,7 @@ def test_systemd_hears_of_the_start_and_of_the_end(worker: Callable[..., Running
     address = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address)
-        systemd.settimeout(20)
+        systemd.settimeout(DEADLINE_SECONDS)
         started = worker(NOTIFY_SOCKET=address, WATCHDOG_USEC="30000000")
 
         assert until_blocking(lambda: (word := systemd.recv(100)) != b"WATCHDOG=1" and word, "a start") == b"READY=1"
@@ -261,17 +248,17 @@ def test_systemd_hears_of_the_start_and_of_the_end(worker: Callable[..., Running
     assert started.wait() == 0
 
 
-def test_the_command_line_decides_which_database_and_schema(
+def test_the_command_line_decides_which_database_and_schema_and_the_package_is_the_command_too(
     folder: Path, database: str, sync_client: SyncClient
 ) -> None:
     (folder / "tasks.py").write_text(TASKS.replace("App()", 'App("postgresql://nobody@127.0.0.1:1/x", schema="other")'))
     sync_client.add_raw_job("greet", {"name": "Ann"})
-    options = ("--once", "--database-url", database, "--schema", "graphile_worker")
+    command = [sys.executable, "-m", "ferryman", "worker", "tasks", "--once"]
+    where = ["--database-url", database, "--schema", "graphile_worker"]
 
-    started = RunningCommand(("worker", "tasks", *options), folder, {})
+    ran = subprocess.run([*command, *where], cwd=folder, capture_output=True, text=True, check=True)
 
-    assert started.wait() == 0
-    assert "hello, Ann" in started.text
+    assert "hello, Ann" in ran.stderr
 
 
 def test_without_a_database_the_worker_says_so_and_ends(folder: Path) -> None:
@@ -320,14 +307,3 @@ def test_a_variable_that_cannot_work_is_named(run: Callable[..., Ran], monkeypat
 
     assert ran.code == 2
     assert "'--queue-size' (env var: 'FERRYMAN_QUEUE_SIZE')" in ran.err
-
-
-def test_the_package_is_the_command_too(folder: Path, database: str, sync_client: SyncClient) -> None:
-    sync_client.add_raw_job("greet", {"name": "Ann"})
-    command = [sys.executable, "-m", "ferryman", "worker", "tasks", "--once"]
-
-    ran = subprocess.run(
-        command, cwd=folder, env={**os.environ, "DATABASE_URL": database}, capture_output=True, text=True, check=True
-    )
-
-    assert "hello, Ann" in ran.stderr

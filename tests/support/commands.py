@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 EXECUTABLE = Path(sys.executable).with_name("ferryman")
 LONG_STORM = "\nimport ferryman.worker.stopping\n\nferryman.worker.stopping.SECONDS_THAT_A_STORM_LASTS = 600.0\n"
 """A line for an application whose worker takes many signals for one, however long they take to come."""
+WHOLE_LINES = {"PYTHONUNBUFFERED": ""}
+"""What a process prints comes in one piece: unbuffered, the words of several processes would be mixed."""
 STARTED = r"worker \S+ runs \d+ tasks"
 
 
@@ -62,7 +64,7 @@ class RunningCommand:
         self._process = subprocess.Popen(
             [EXECUTABLE, *map(str, arguments)],
             cwd=folder,
-            env={**os.environ, **environment},
+            env={**os.environ, **WHOLE_LINES, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
