@@ -118,8 +118,14 @@ def server_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def _databases(server: EmbeddedPostgres) -> Iterator[Databases]:
-    databases = Databases(server, template_on(server))
+def template(server: EmbeddedPostgres) -> str:
+    """The name of a database with the schema installed, to be copied."""
+    return template_on(server)
+
+
+@pytest.fixture(scope="session")
+def _databases(server: EmbeddedPostgres, template: str) -> Iterator[Databases]:
+    databases = Databases(server, template)
     yield databases
     databases.close()
 

@@ -178,8 +178,8 @@ async def test_a_pooler_in_front_is_noticed(database: str, sick_server: Embedded
         assert seen.is_healthy
 
 
-def test_autovacuum_that_is_off_for_the_server_is_told(server: EmbeddedPostgres, _template: str) -> None:
-    with copied_database(server.dsn, _template) as dsn, SyncClient(dsn) as client:
+def test_autovacuum_that_is_off_for_the_server_is_told(server: EmbeddedPostgres, template: str) -> None:
+    with copied_database(server.dsn, template) as dsn, SyncClient(dsn) as client:
         assert {finding.severity for finding in look(client, "dead_rows")} == {Severity.WARNING}
         assert "off for the whole server" in str(look(client, "dead_rows")[0].meaning)
 

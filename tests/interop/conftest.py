@@ -35,14 +35,14 @@ def node_template(server: EmbeddedPostgres) -> Callable[[str], str]:
 
 @pytest.fixture(scope="session")
 def shared_database(
-    server: EmbeddedPostgres, _template: str, node_template: Callable[[str], str]
+    server: EmbeddedPostgres, template: str, node_template: Callable[[str], str]
 ) -> Callable[[str], str]:
-    """The DSN of a database for the tests of this process, as we ("ours") or one version of Node's migrator leave it."""
+    """The DSN of a database for this process, as we ("ours") or one version of Node's migrator leave it."""
 
     @cache
     def shared(maker: str) -> str:
         name = f"shared_{os.getpid()}_{maker.replace('.', '_')}"
-        _admin(server, f"create database {name} template {_template if maker == 'ours' else node_template(maker)}")
+        _admin(server, f"create database {name} template {template if maker == 'ours' else node_template(maker)}")
         return make_conninfo(server.dsn, dbname=name)
 
     return shared

@@ -1,4 +1,4 @@
-"""A server that can fall ill in every way: another one than the common server, because some ways concern everybody on it.
+"""A server that can fall ill in every way: not the common one, because some ways concern everybody on it.
 
 There is one for the whole run. Whoever makes the server itself ill must be alone on it.
 """
