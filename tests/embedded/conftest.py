@@ -1,7 +1,6 @@
-import shutil
-import tempfile
+"""Folders of servers: never started, or made before; and processes that use them."""
+
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,39 +9,39 @@ import pytest
 
 from ferryman.embedded import EmbeddedPostgres
 from tests.support.embedded_processes import User, end_all
-
-
-@contextmanager
-def passable_folder() -> Iterator[Path]:
-    """Make a folder that every account may pass through; pytest's own are closed to all but their owner."""
-    folder = Path(tempfile.mkdtemp(prefix="ferryman-test-"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder)
+from tests.support.made_server import copy_made_server
+from tests.support.server import quick_place, reachable_folder
 
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """An empty folder."""
-    with passable_folder() as folder:
+    """An empty folder that every account may pass through."""
+    with reachable_folder() as folder:
         yield folder
 
 
 @pytest.fixture
-def fresh_folder(open_folder: Path) -> Iterator[Path]:
+def fresh_folder() -> Iterator[Path]:
     """The folder of a server that was never started; whatever runs in it is ended after the test."""
-    folder = open_folder / "server"
-    yield folder
-    end_all(folder)
+    with reachable_folder(quick_place()) as parent:
+        yield parent / "server"
+        end_all(parent / "server")
+
+
+@pytest.fixture
+def spare_folder() -> Iterator[Path]:
+    """The folder of a server that was made before, for this test alone: it may be spoilt."""
+    with reachable_folder(quick_place()) as parent:
+        folder = copy_made_server(parent / "server")
+        yield folder
+        end_all(folder)
 
 
 @pytest.fixture(scope="session")
 def made_folder() -> Iterator[Path]:
     """The folder of a server that was made before."""
-    with passable_folder() as folder:
-        with EmbeddedPostgres(folder / "server", linger=timedelta(0)):
-            pass
-        yield folder / "server"
+    with reachable_folder(quick_place()) as parent:
+        yield copy_made_server(parent / "server")
 
 
 @pytest.fixture

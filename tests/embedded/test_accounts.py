@@ -16,8 +16,8 @@ from ferryman.embedded.account import Account, account_for
 from ferryman.embedded.deadline import Deadline
 from ferryman.embedded.shelf import within_reach
 from ferryman.errors import EmbeddedServerError
-from tests.embedded.waiting import eventually
-from tests.support.embedded_processes import USER, copy_package, is_quiet, postmaster
+from tests.support.embedded_processes import USER, copy_package, running_postmaster, until_quiet
+from tests.support.pgbouncer import find_pgbouncer
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
 
@@ -28,11 +28,12 @@ def modes(folder: Path) -> list[int]:
 
 @as_root
 def test_root_runs_the_server_as_an_account_that_was_there_before(fresh_folder):
+    find_pgbouncer()  # its package adds an account, and other tests install it when they first need it
     accounts, parents = Path("/etc/passwd").read_bytes(), modes(fresh_folder)
 
     with EmbeddedPostgres(fresh_folder, linger=timedelta(0)) as server, psycopg.connect(server.dsn) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
-        runs_as = Path(f"/proc/{postmaster(fresh_folder)}").stat().st_uid
+        runs_as = Path(f"/proc/{running_postmaster(fresh_folder)}").stat().st_uid
 
     assert runs_as != 0
     assert (fresh_folder / "data").stat().st_uid == runs_as
@@ -88,14 +89,14 @@ def closed_binaries(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Serve
 
 
 @as_root
-def test_programs_that_only_root_can_reach_are_copied_once(closed_binaries, fresh_folder, open_folder):
-    with EmbeddedPostgres(fresh_folder, binaries=closed_binaries, linger=timedelta(0)) as server:
+def test_programs_that_only_root_can_reach_are_copied_once(closed_binaries, spare_folder, open_folder):
+    with EmbeddedPostgres(spare_folder, binaries=closed_binaries, linger=timedelta(0)) as server:
         with psycopg.connect(server.dsn) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
         [copy] = (open_folder / "root" / "programs").glob("*/")
 
     made_at = copy.stat().st_ctime_ns
-    again = within_reach(closed_binaries, account_for(fresh_folder / "data"), Deadline.after(10))
+    again = within_reach(closed_binaries, account_for(spare_folder / "data"), Deadline.after(60))
     assert again.folder.is_relative_to(copy)
     assert copy.stat().st_ctime_ns == made_at
 
@@ -107,7 +108,7 @@ def test_programs_that_cannot_be_copied_are_refused_by_name(open_folder):
     binaries = ServerBinaries(closed, "17.2", "argument")
 
     with pytest.raises(EmbeddedServerError, match=f"cannot run the programs in {closed}"):
-        within_reach(binaries, account_for(open_folder / "none"), Deadline.after(10))
+        within_reach(binaries, account_for(open_folder / "none"), Deadline.after(60))
 
 
 def python_for(account: pwd.struct_passwd) -> str:
@@ -128,7 +129,7 @@ def nobody(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, obje
     account = pwd.getpwnam("nobody")
     monkeypatch.setattr(folders, "OF_ROOT", open_folder / "root")
     as_account = Account(account.pw_name, account.pw_uid, account.pw_gid)
-    programs = within_reach(find_binaries(), as_account, Deadline.after(30))
+    programs = within_reach(find_binaries(), as_account, Deadline.after(60))
     library = copy_package(open_folder)
     return {
         "python": python_for(account),
@@ -157,7 +158,7 @@ def test_an_ordinary_user_runs_the_server_as_himself(join, nobody, open_folder):
 
     assert owners == {nobody["user"]}
     assert closed == set()
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
 
 
 def test_a_user_id_without_an_account_is_told_what_to_do(monkeypatch, tmp_path):

@@ -10,8 +10,19 @@ import psycopg
 
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.embedded.account import account_for
-from tests.embedded.waiting import eventually
-from tests.support.embedded_processes import has_backends, is_quiet, kill, postmaster, stopped_cleanly, watchdogs
+from tests.support.embedded_processes import (
+    has_backends,
+    kill,
+    postmaster,
+    running_postmaster,
+    stopped_cleanly,
+    until_quiet,
+    watchdogs,
+)
+from tests.support.waiting import until_blocking
+
+LONG = 600.0
+"""Seconds that a server lingers while it must not stop by itself."""
 
 
 def write_rows(dsn: str) -> None:
@@ -23,7 +34,7 @@ def write_rows(dsn: str) -> None:
 def kept_rows(dsn: str) -> int | None:
     """The rows can be read, as soon as the server is back."""
     try:
-        with psycopg.connect(dsn, connect_timeout=5) as connection:
+        with psycopg.connect(dsn, connect_timeout=60) as connection:
             return connection.execute("select count(*) from kept").fetchone()[0]
     except psycopg.OperationalError:
         return None
@@ -35,12 +46,12 @@ def test_the_server_stops_after_its_only_user_was_killed(join, folder):
 
     user.kill()
 
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
     assert stopped_cleanly(folder)
 
 
 def test_a_killed_user_does_not_take_the_server_from_the_others(server, join, folder):
-    running = postmaster(folder)
+    running = running_postmaster(folder)
     user = join()
     user.joined()
 
@@ -54,22 +65,22 @@ def test_a_killed_user_does_not_take_the_server_from_the_others(server, join, fo
 def test_a_killed_server_comes_back_at_the_same_address_with_its_rows(server, folder):
     write_rows(server.dsn)
 
-    kill(postmaster(folder))
+    kill(running_postmaster(folder))
 
-    assert eventually(lambda: kept_rows(server.dsn)) == 1000
+    assert until_blocking(lambda: kept_rows(server.dsn), "the rows can be read") == 1000
     assert kept_rows(server.tcp_dsn) == 1000
 
 
 def test_a_server_that_is_killed_again_and_again_comes_back_each_time(server, folder):
     write_rows(server.dsn)
     for _ in range(5):
-        kill(postmaster(folder))
-        assert eventually(lambda: kept_rows(server.dsn)) == 1000
+        kill(running_postmaster(folder))
+        assert until_blocking(lambda: kept_rows(server.dsn), "the rows can be read") == 1000
 
 
 def test_a_server_whose_watchdog_was_killed_is_adopted_by_the_next_user(server, join, folder):
     [watchdog] = watchdogs(folder)
-    running = postmaster(folder)
+    running = running_postmaster(folder)
     kill(watchdog)
 
     join().joined()
@@ -84,12 +95,12 @@ def test_an_adopted_server_is_restarted_and_stopped_like_any_other(server, join,
     user = join(linger=0)
     user.joined()
 
-    kill(postmaster(folder))
-    assert eventually(lambda: kept_rows(server.dsn)) == 1000
+    kill(running_postmaster(folder))
+    assert until_blocking(lambda: kept_rows(server.dsn), "the rows can be read") == 1000
 
     user.leave()
     server.close()
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
 
 
 def test_an_adopted_server_stops_after_its_last_user(server, join, folder):
@@ -100,7 +111,7 @@ def test_an_adopted_server_stops_after_its_last_user(server, join, folder):
     user.leave()
     server.close()
 
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
     assert stopped_cleanly(folder)
 
 
@@ -109,15 +120,15 @@ def test_a_user_that_leaves_replaces_the_killed_watchdog_so_that_the_server_stop
 
     server.close()
 
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
 
 
 def test_rows_survive_the_death_of_everybody(join, folder):
-    user = join()
+    user = join(linger=LONG)
     write_rows(user.joined())
 
     user.kill()
-    kill(*watchdogs(folder), postmaster(folder))
+    kill(*watchdogs(folder), running_postmaster(folder))
 
     with EmbeddedPostgres(folder, linger=timedelta(0)) as server:
         assert kept_rows(server.dsn) == 1000
@@ -130,24 +141,24 @@ def test_a_new_server_waits_for_the_backends_of_a_killed_one(server, folder):
     backend = busy.info.backend_pid
     os.kill(backend, signal.SIGSTOP)
 
-    kill(postmaster(folder))
+    kill(running_postmaster(folder))
     [watchdog] = watchdogs(folder)
-    eventually(lambda: postmaster(folder) is None)
+    until_blocking(lambda: postmaster(folder) is None, "the server is gone")
     assert has_backends(folder)
     assert kept_rows(server.dsn) is None
 
     os.kill(backend, signal.SIGCONT)
-    assert eventually(lambda: kept_rows(server.dsn)) == 1000
+    assert until_blocking(lambda: kept_rows(server.dsn), "the rows can be read") == 1000
     assert watchdogs(folder) == [watchdog]
     busy.close()
 
 
 def test_a_process_that_was_given_the_pid_of_a_killed_server_is_no_obstacle(join, folder):
-    user = join()
+    user = join(linger=LONG)
     write_rows(user.joined())
     user.kill()
-    kill(*watchdogs(folder), postmaster(folder))
-    eventually(lambda: is_quiet(folder))
+    kill(*watchdogs(folder), running_postmaster(folder))
+    until_quiet(folder)
 
     account = account_for(folder / "data")
     with subprocess.Popen(["sleep", "60"], user=account.user, group=account.group) as stranger:

@@ -1,5 +1,6 @@
 """A folder in which no server was ever started."""
 
+import os
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,8 +11,8 @@ import pytest
 
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.errors import EmbeddedServerError
-from tests.embedded.waiting import eventually
-from tests.support.embedded_processes import is_quiet, kill, watchdogs
+from tests.support.embedded_processes import kill, until_quiet, waiting_programs, watchdogs
+from tests.support.waiting import until_blocking
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def folder(fresh_folder: Path) -> Path:
 
 
 def answer(dsn: str) -> int:
-    with psycopg.connect(dsn, connect_timeout=10) as connection:
+    with psycopg.connect(dsn, connect_timeout=60) as connection:
         return connection.execute("select 42").fetchone()[0]
 
 
@@ -33,7 +34,7 @@ def test_fifteen_processes_that_start_at_once_share_one_server(join, folder):
 
     for user in users:
         user.leave()
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
 
 
 def _is_over(folder: Path) -> bool:
@@ -53,7 +54,7 @@ MOMENTS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_first_start_that_is_killed_can_be_started_again(join, folder, moment):
     user = join()
-    eventually(lambda: MOMENTS[moment](folder), every=0.001)
+    until_blocking(lambda: MOMENTS[moment](folder), moment)
 
     user.kill_with_children()
 
@@ -62,18 +63,22 @@ def test_a_first_start_that_is_killed_can_be_started_again(join, folder, moment)
     assert not list(folder.glob("init-*"))
 
 
-def test_a_watchdog_that_is_killed_before_the_server_is_ready_is_replaced(join, folder):
-    user = join()
-    kill(*eventually(lambda: watchdogs(folder), every=0.001))
+def test_a_watchdog_that_is_killed_before_the_server_is_ready_is_replaced(join, spare_folder, open_folder):
+    gate = open_folder / "gate"
+    programs = waiting_programs(open_folder, "postgres", gate)
+    user = join(spare_folder, env=os.environ | {"FERRYMAN_POSTGRES_BIN": str(programs)})
+
+    kill(*until_blocking(lambda: watchdogs(spare_folder), "a watchdog"))
+    gate.touch()
 
     assert answer(user.joined()) == 42
-    assert len(watchdogs(folder)) == 1
+    assert len(watchdogs(spare_folder)) == 1
 
 
 def test_a_newcomer_waits_for_the_initdb_of_a_killed_user(join, folder):
     """It would otherwise clear away what that initdb still writes."""
     user = join()
-    eventually(lambda: list(folder.glob("init-*/PG_VERSION")) or _is_over(folder), every=0.001)
+    until_blocking(lambda: MOMENTS["the version was written"](folder), "initdb is at work")
 
     user.kill()
 
@@ -88,23 +93,19 @@ def is_removed(folder: Path) -> bool:
     return not folder.exists()
 
 
-def test_a_server_whose_folder_is_removed_ends(server, folder):
-    eventually(lambda: is_removed(folder))
+@pytest.mark.parametrize("is_adopted", [False, True])
+def test_a_server_whose_folder_is_removed_ends(join, spare_folder, is_adopted):
+    with EmbeddedPostgres(spare_folder, linger=timedelta(0), settings={"fsync": "off"}) as server:
+        sockets = server._address.socket_folder
+        if is_adopted:
+            kill(*watchdogs(spare_folder))
+            join(spare_folder).joined()
 
-    eventually(lambda: is_quiet(folder))
-    assert not folder.exists()
-    assert not server._address.socket_folder.exists()
+        until_blocking(lambda: is_removed(spare_folder), "the folder is removed")
 
-
-def test_an_adopted_server_whose_folder_is_removed_ends(server, join, folder):
-    kill(*watchdogs(folder))
-    join().joined()
-
-    eventually(lambda: is_removed(folder))
-
-    eventually(lambda: is_quiet(folder))
-    assert not folder.exists()
-    assert not server._address.socket_folder.exists()
+        until_quiet(spare_folder)
+        assert not spare_folder.exists()
+        assert not sockets.exists()
 
 
 def test_an_initdb_that_fails_is_quoted_and_leaves_nothing_behind(folder, open_folder):

@@ -11,12 +11,19 @@ import pytest
 
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.errors import EmbeddedServerError
-from tests.embedded.waiting import eventually
-from tests.support.embedded_processes import is_quiet, postmaster, stopped_cleanly, watchdogs
+from tests.support.embedded_processes import (
+    is_quiet,
+    postmaster,
+    running_postmaster,
+    stopped_cleanly,
+    until_quiet,
+    watchdogs,
+)
+from tests.support.made_server import copy_made_server
 
 
 def ask(dsn: str, question: str) -> object:
-    with psycopg.connect(dsn, connect_timeout=10) as connection:
+    with psycopg.connect(dsn, connect_timeout=60) as connection:
         return connection.execute(question).fetchone()[0]
 
 
@@ -54,32 +61,35 @@ def test_the_server_stays_while_one_user_is_left_and_stops_after_the_last(join, 
     assert ask(dsn, "select 1") == 1
 
     second.leave()
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
 
 
 def test_nothing_is_left_in_the_socket_folder_after_the_last_user(folder):
     with EmbeddedPostgres(folder, linger=timedelta(0)) as server:
         sockets = server._address.socket_folder
         assert sockets.exists()
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
     assert not sockets.exists()
 
 
 def test_with_no_linger_the_last_user_waits_for_the_end_and_may_remove_the_folder():
-    with TemporaryDirectory() as folder, EmbeddedPostgres(folder, linger=timedelta(0)) as server:
-        assert ask(server.dsn, "select 1") == 1
-    assert is_quiet(Path(folder))
+    with TemporaryDirectory() as parent:
+        Path(parent).chmod(0o711)
+        folder = copy_made_server(Path(parent) / "server")
+        with EmbeddedPostgres(folder, linger=timedelta(0)) as server:
+            assert ask(server.dsn, "select 1") == 1
+        assert is_quiet(folder)
 
 
 def test_with_no_linger_a_user_that_is_not_the_last_just_leaves(server, folder):
-    running = postmaster(folder)
+    running = running_postmaster(folder)
     EmbeddedPostgres(folder, linger=timedelta(0)).start().close()
     assert postmaster(folder) == running
 
 
 def test_it_lingers_so_that_the_next_user_finds_it_running(folder):
-    with EmbeddedPostgres(folder, linger=timedelta(seconds=30)):
-        running = postmaster(folder)
+    with EmbeddedPostgres(folder, linger=timedelta(minutes=10)):
+        running = running_postmaster(folder)
     with EmbeddedPostgres(folder):
         assert postmaster(folder) == running
 
@@ -90,7 +100,7 @@ def test_the_next_run_has_the_same_rows_and_the_same_address(folder):
             connection.execute("drop table if exists kept")
             connection.execute("create table kept as select 42 as answer")
         addresses = server.dsn, server.tcp_dsn
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
 
     with EmbeddedPostgres(folder, linger=timedelta(0)) as server:
         assert ask(server.dsn, "select answer from kept") == 42
@@ -117,7 +127,7 @@ def test_a_forked_child_keeps_its_parents_server(join, folder):
     assert ask(dsn, "select 1") == 1
     os.close(writing)
     os.waitpid(child, 0)
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
 
 
 def test_starting_twice_and_closing_twice_are_each_once(folder):
@@ -126,7 +136,7 @@ def test_starting_twice_and_closing_twice_are_each_once(folder):
     server.start()
     server.close()
     server.close()
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
 
 
 def test_a_closed_server_has_no_address(folder):
@@ -143,12 +153,12 @@ def test_a_terminated_watchdog_stops_the_server_first(server, folder):
 
     os.kill(watchdog, signal.SIGTERM)
 
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
     assert stopped_cleanly(folder)
 
 
 def test_ctrl_c_in_the_users_terminal_does_not_reach_the_server(join, folder):
-    user = join(linger=30)
+    user = join(linger=600)
     user.joined()
 
     os.killpg(user.pid, signal.SIGINT)

@@ -11,8 +11,14 @@ import pytest
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.embedded.layout import Layout
 from ferryman.embedded.place import read_place
-from tests.embedded.waiting import eventually
-from tests.support.embedded_processes import command_lines, is_quiet, postmaster, watchdogs
+from tests.support.embedded_processes import (
+    command_lines,
+    running_postmaster,
+    until_quiet,
+    waiting_programs,
+    watchdogs,
+)
+from tests.support.waiting import until_blocking
 
 
 def password_of(folder: Path) -> str:
@@ -28,18 +34,20 @@ def test_the_password_is_in_one_file_that_only_the_owner_reads(server, folder):
     assert (folder / "password").stat().st_uid == os.geteuid()
 
 
-def test_no_command_line_shows_the_password_at_any_moment(join, fresh_folder):
-    user, seen = join(fresh_folder), set()
+def test_no_command_line_shows_the_password_at_any_moment(join, fresh_folder, open_folder):
+    gate, seen = open_folder / "gate", set()
+    programs = waiting_programs(open_folder, "initdb", gate)
+    user = join(fresh_folder, env=os.environ | {"FERRYMAN_POSTGRES_BIN": str(programs)})
 
-    def look() -> bool:
-        """The server is there, and everything on the way to it was seen."""
+    def has_shown(what: str) -> bool:
         seen.update(line for _, line in command_lines() if str(fresh_folder) in line)
-        return any("postgres -D" in line for line in seen)
+        return any(what in line for line in seen)
 
-    eventually(look)
+    until_blocking(lambda: has_shown("/initdb --pgdata="), "initdb waits at the gate")
+    gate.touch()
+    until_blocking(lambda: has_shown("/postgres -D "), "the server is there")
     user.joined()
 
-    assert any("initdb" in line for line in seen)
     assert not [line for line in seen if password_of(fresh_folder) in line]
 
 
@@ -47,7 +55,7 @@ def test_the_server_does_not_inherit_the_environment_of_its_first_user(join, fol
     monkeypatch.setenv("A_CLOUD_KEY", "hunter2")
     join().joined()
 
-    for pid in (postmaster(folder), *watchdogs(folder)):
+    for pid in (running_postmaster(folder), *watchdogs(folder)):
         environment = environment_of(pid)
         assert "LC_ALL=C" in environment
         assert "hunter2" not in environment
@@ -73,7 +81,7 @@ def test_neither_repr_nor_log_shows_the_password(server, folder):
 def test_nobody_comes_in_without_the_password(server, address, password):
     dsn = getattr(server, address)
     with pytest.raises(psycopg.OperationalError, match="password"):
-        psycopg.connect(psycopg.conninfo.make_conninfo(dsn, password=password), connect_timeout=10)
+        psycopg.connect(psycopg.conninfo.make_conninfo(dsn, password=password), connect_timeout=60)
 
 
 def test_the_socket_is_closed_to_other_accounts(server):
@@ -96,7 +104,7 @@ def test_a_socket_folder_that_somebody_else_put_in_our_place_is_not_used(join, f
     user.joined()
     place = read_place(Layout(folder))
     user.leave()
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
 
     Path(place.socket_folder).mkdir(mode=0o777)
     Path(place.socket_folder).chmod(0o777)

@@ -10,8 +10,7 @@ from ferryman.embedded import EmbeddedPostgres
 from ferryman.embedded.layout import Layout
 from ferryman.embedded.place import read_place
 from ferryman.errors import EmbeddedServerError
-from tests.embedded.waiting import eventually
-from tests.support.embedded_processes import is_quiet
+from tests.support.embedded_processes import until_quiet
 
 
 def test_the_process_that_starts_the_server_chooses_its_settings(folder):
@@ -35,7 +34,7 @@ def test_a_name_that_is_no_name_is_refused(name):
 def test_a_setting_that_postgres_refuses_is_quoted_and_does_no_harm(folder):
     with pytest.raises(EmbeddedServerError, match=r'invalid value for parameter "work_mem": "a lot"'):
         EmbeddedPostgres(folder, settings={"work_mem": "a lot"}).start()
-    eventually(lambda: is_quiet(folder))
+    until_quiet(folder)
     assert not Path(read_place(Layout(folder)).socket_folder).exists()
 
     with EmbeddedPostgres(folder, linger=timedelta(0)) as server, psycopg.connect(server.dsn) as db:

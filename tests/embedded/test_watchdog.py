@@ -9,17 +9,17 @@ from pathlib import Path
 
 from ferryman.embedded import logfile
 from ferryman.embedded.logfile import LogFile
-from tests.embedded.waiting import eventually
-from tests.support.embedded_processes import USER, copy_package, postmaster, watchdogs
+from tests.support.embedded_processes import USER, copy_package, running_postmaster, watchdogs
+from tests.support.waiting import until_blocking
 
 
-def test_it_does_not_need_the_rest_of_the_package(join, fresh_folder, open_folder):
+def test_it_does_not_need_the_rest_of_the_package(join, spare_folder, open_folder):
     """It runs isolated (-I), so a package that refuses to be imported there is one that it never imported."""
     library = copy_package(open_folder, top="import sys\nassert not sys.flags.isolated\n")
 
-    user = join(fresh_folder, env=os.environ | {"PYTHONPATH": str(library)}, script=shutil.copy(USER, library))
+    user = join(spare_folder, env=os.environ | {"PYTHONPATH": str(library)}, script=shutil.copy(USER, library))
     user.joined()
-    [watchdog] = watchdogs(fresh_folder)
+    [watchdog] = watchdogs(spare_folder)
     assert str(library) in Path(f"/proc/{watchdog}/cmdline").read_text()
     user.leave()
 
@@ -42,12 +42,13 @@ def test_it_stands_in_nobodys_way(join, folder):
     """Its own session, no folder kept busy, no file of its starter kept open."""
     user = join()
     user.joined()
-    for pid in (*watchdogs(folder), postmaster(folder)):
+    for pid in (*watchdogs(folder), running_postmaster(folder)):
         assert os.getsid(pid) != os.getsid(user.pid)
     [watchdog] = watchdogs(folder)
     assert Path(f"/proc/{watchdog}/cwd").readlink() == Path("/")
     # Now and then it has one more open for a moment.
-    eventually(lambda: files_of(watchdog) == {"null", "server.log", "watched.lock", "leases.lock"})
+    usual = {"null", "server.log", "watched.lock", "leases.lock"}
+    until_blocking(lambda: files_of(watchdog) == usual, "only the usual files are open")
 
 
 def files_of(pid: int) -> set[str]:

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from ferryman import embedded, errors
+from ferryman.embedded import find_binaries
+from ferryman.embedded.account import account_for
+from ferryman.embedded.deadline import Deadline
 from ferryman.embedded.layout import Layout
 from ferryman.embedded.locks import is_locked
-from tests.embedded.waiting import eventually
+from ferryman.embedded.shelf import within_reach
 from tests.support.processes import is_running
+from tests.support.waiting import DEADLINE_SECONDS, until_blocking
 
 USER = Path(__file__).parent / "programs" / "embedded_user.py"
 
@@ -68,12 +72,31 @@ def copy_package(folder: Path, *, top: str = "") -> Path:
     return library
 
 
+def waiting_programs(folder: Path, name: str, gate: Path) -> Path:
+    """Programs of which one waits until the gate is there: whatever happens before then is no matter of luck."""
+    programs = folder / "waiting"
+    programs.mkdir(mode=0o755)
+    real = within_reach(find_binaries(), account_for(folder / "none"), Deadline.after(DEADLINE_SECONDS)).folder
+    for each in ("initdb", "postgres"):
+        waits = f'[ "$1" = --version ] || until [ -e {gate} ]; do sleep 0.01; done\n' if each == name else ""
+        (programs / each).write_text(f'#!/bin/sh\n{waits}exec {real}/{each} "$@"\n')
+        (programs / each).chmod(0o755)
+    return programs
+
+
 def command_lines() -> Iterator[tuple[int, str]]:
+    """Of all processes, but for those that have just been forked: they still show what their parent is."""
+    lines = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            yield int(entry.name), (entry / "cmdline").read_text().replace("\0", " ")
+            line = (entry / "cmdline").read_text(errors="replace").replace("\0", " ")
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
-            continue
+            continue  # it ended while we looked
+        lines[int(entry.name)] = parent, line
+    for pid, (parent, line) in lines.items():
+        if line and lines.get(parent, (0, ""))[1] != line:
+            yield pid, line
 
 
 def watchdogs(folder: Path) -> list[int]:
@@ -84,6 +107,13 @@ def postmaster(folder: Path) -> int | None:
     return next((pid for pid, line in command_lines() if f"/postgres -D {folder}/data " in line), None)
 
 
+def running_postmaster(folder: Path) -> int:
+    """Of a server that certainly runs."""
+    pid = postmaster(folder)
+    assert pid is not None
+    return pid
+
+
 def has_backends(folder: Path) -> bool:
     """Any PostgreSQL process of the folder lives, orphans included."""
     return is_locked(Layout(folder).alive)
@@ -91,10 +121,14 @@ def has_backends(folder: Path) -> bool:
 
 def kill(*pids: int) -> None:
     """SIGKILL, and wait until it took effect."""
+    _send(signal.SIGKILL, *pids)
+    until_blocking(lambda: not any(is_running(pid) for pid in pids), "killed processes are gone")
+
+
+def _send(number: signal.Signals, *pids: int) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):  # it may have ended by itself
-            os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not any(is_running(pid) for pid in pids))
+            os.kill(pid, number)
 
 
 def stopped_cleanly(folder: Path) -> bool:
@@ -106,12 +140,18 @@ def is_quiet(folder: Path) -> bool:
     return not watchdogs(folder) and not postmaster(folder) and not has_backends(folder)
 
 
+def until_quiet(folder: Path) -> None:
+    until_blocking(lambda: is_quiet(folder), f"no process of {folder} is left")
+
+
 def end_all(folder: Path) -> None:
     """Leave nothing behind, whatever the test did."""
-    for pid in watchdogs(folder):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-    try:
-        eventually(lambda: is_quiet(folder), within=5)
-    except AssertionError:
-        kill(*filter(None, [*watchdogs(folder), postmaster(folder)]))
+
+    def is_ended() -> bool:
+        found = watchdogs(folder)
+        _send(signal.SIGTERM, *found)
+        if not found and (orphan := postmaster(folder)):
+            _send(signal.SIGKILL, orphan)
+        return is_quiet(folder)
+
+    until_blocking(is_ended, f"the end of all processes of {folder}")

@@ -6,21 +6,22 @@ from contextlib import suppress
 
 from ferryman.embedded.deadline import Deadline
 from ferryman.embedded.layout import Layout
-from ferryman.embedded.locks import try_lock, wait_for_lock
+from ferryman.embedded.locks import RETRY_SECONDS, is_locked, try_lock, wait_for_lock
 
 
 def stop_unless_used(layout: Layout, deadline: Deadline) -> None:
     """Have the server stopped, and wait until it is; do nothing if somebody still uses it."""
-    lease = try_lock(layout.leases)
-    if lease is None and _is_used(layout):
-        return
-    try:
-        if lease:
-            _dismiss_watchdog(layout)
-        wait_for_lock(layout.watched, deadline).close()
-    finally:
-        if lease:
-            lease.close()
+    for _ in deadline.ticks(RETRY_SECONDS):
+        if lease := try_lock(layout.leases):
+            try:
+                _dismiss_watchdog(layout)
+                wait_for_lock(layout.watched, deadline).close()
+            finally:
+                lease.close()
+            return
+        # A watchdog that stops the server keeps the lock until the end. One that only looks has it for a moment.
+        if _is_used(layout) or not is_locked(layout.watched):
+            return
 
 
 def _is_used(layout: Layout) -> bool:
@@ -32,5 +33,7 @@ def _is_used(layout: Layout) -> bool:
 
 
 def _dismiss_watchdog(layout: Layout) -> None:
+    if not is_locked(layout.watched):
+        return  # it has ended, and its id may be another's
     with suppress(ValueError, ProcessLookupError):
         os.kill(int(layout.watched.read_text()), signal.SIGTERM)

@@ -26,7 +26,7 @@ from ferryman.errors import EmbeddedServerError
 
 LINGER = timedelta(seconds=2)
 START_SECONDS = 90.0
-CLOSE_SECONDS = 15.0
+CLOSE_SECONDS = 60.0  # longer than a watchdog is patient with a server that does not stop
 POLL_SECONDS = 0.01
 
 
