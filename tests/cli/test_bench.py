@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ferryman import Client
 from ferryman.cli.bench import ground, measuring
@@ -16,6 +16,7 @@ from ferryman.errors import DatabaseError
 from tests.support.beats import over_tcp
 from tests.support.commands import RunningCommand
 from tests.support.network import PgBouncer
+from tests.support.server import new_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,9 +39,10 @@ def _few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def stranger(connection: psycopg.Connection, server: EmbeddedPostgres, database: str) -> Iterator[str]:
     """The address for a role that owns nothing and may make nothing."""
-    connection.execute("create role stranger login password 'known'")
-    yield make_conninfo(over_tcp(server, database), user="stranger", password="known")
-    connection.execute("drop role stranger")
+    role = f"stranger_{new_name()}"  # roles are the server's, and other tests have theirs
+    connection.execute(f"create role {role} login password 'known'")
+    yield make_conninfo(over_tcp(server, database), user=role, password="known")
+    connection.execute(f"drop role {role}")
 
 
 def schemas(connection: psycopg.Connection) -> list[str]:
@@ -121,7 +123,7 @@ def test_a_role_that_may_not_create_schemas_is_told_what_it_needs(run: Callable[
     ran = run("bench", *SMALL, "--database-url", stranger)
 
     assert ran.code == 1
-    assert "the role 'stranger' may not create schemas in the database" in ran.err
+    assert f"the role '{conninfo_to_dict(stranger)['user']}' may not create schemas in the database" in ran.err
     assert "nothing was changed" in ran.err
     assert "grant create on database" in ran.err
     assert "Measuring" not in ran.err
@@ -176,28 +178,34 @@ def test_a_schema_that_cannot_be_dropped_is_named_with_the_statement_that_does(
     assert "left_behind" in schemas(connection)
 
 
+A_SECOND_EACH = ("--jobs", 100, "--concurrency", 100, "--job-ms", 1000)
+"""Draining takes long enough to be hit in the midst, and little work."""
+
+
 @pytest.mark.parametrize(
-    ("number", "part"),
+    ("number", "part", "options"),
     [
-        (signal.SIGINT, "adding"),
-        (signal.SIGINT, "draining them"),
-        (signal.SIGINT, "single jobs"),
-        (signal.SIGTERM, "draining them"),
-        (signal.SIGHUP, "local queue"),
+        (signal.SIGINT, "adding", ("--jobs", 1000)),
+        (signal.SIGINT, "draining them", A_SECOND_EACH),
+        (signal.SIGINT, "single jobs", ("--jobs", 100)),
+        (signal.SIGTERM, "draining them", A_SECOND_EACH),
+        (signal.SIGHUP, "local queue", A_SECOND_EACH),
     ],
 )
 def test_a_signal_ends_the_run_and_leaves_nothing_behind(
-    tmp_path: Path, database: str, connection: psycopg.Connection, number: signal.Signals, part: str
+    tmp_path: Path,
+    database: str,
+    connection: psycopg.Connection,
+    number: signal.Signals,
+    part: str,
+    options: tuple[object, ...],
 ) -> None:
     before = schemas(connection)
-    started = RunningCommand(("bench", "--jobs", 1000, "--rounds", 90), tmp_path, {"DATABASE_URL": database})
-    try:
+    with RunningCommand(("bench", "--rounds", 90, *options), tmp_path, {"DATABASE_URL": database}) as started:
         started.wait_for(f"^Round 1 .*{part}")
         assert len(before) + 1 == len(schemas(connection))
 
         assert started.stop(number) == 130
-    finally:
-        started.clear_away()
 
     assert started.lines[-1] == "Error: interrupted."
     assert before == schemas(connection)
