@@ -180,28 +180,29 @@ def test_a_schema_that_cannot_be_dropped_is_named_with_the_statement_that_does(
 
 A_SECOND_EACH = ("--jobs", 100, "--concurrency", 100, "--job-ms", 1000)
 """Draining takes long enough to be hit in the midst, and little work."""
+UP_TO = {
+    "adding": ("--jobs", 1000),
+    "draining them": A_SECOND_EACH,
+    "single jobs": ("--jobs", 100),
+    "local queue": A_SECOND_EACH,
+}
 
 
 @pytest.mark.parametrize(
-    ("number", "part", "options"),
+    ("number", "part"),
     [
-        (signal.SIGINT, "adding", ("--jobs", 1000)),
-        (signal.SIGINT, "draining them", A_SECOND_EACH),
-        (signal.SIGINT, "single jobs", ("--jobs", 100)),
-        (signal.SIGTERM, "draining them", A_SECOND_EACH),
-        (signal.SIGHUP, "local queue", A_SECOND_EACH),
+        (signal.SIGINT, "adding"),
+        (signal.SIGINT, "draining them"),
+        (signal.SIGINT, "single jobs"),
+        (signal.SIGTERM, "draining them"),
+        (signal.SIGHUP, "local queue"),
     ],
 )
 def test_a_signal_ends_the_run_and_leaves_nothing_behind(
-    tmp_path: Path,
-    database: str,
-    connection: psycopg.Connection,
-    number: signal.Signals,
-    part: str,
-    options: tuple[object, ...],
+    tmp_path: Path, database: str, connection: psycopg.Connection, number: signal.Signals, part: str
 ) -> None:
     before = schemas(connection)
-    with RunningCommand(("bench", "--rounds", 90, *options), tmp_path, {"DATABASE_URL": database}) as started:
+    with RunningCommand(("bench", "--rounds", 90, *UP_TO[part]), tmp_path, {"DATABASE_URL": database}) as started:
         started.wait_for(f"^Round 1 .*{part}")
         assert len(before) + 1 == len(schemas(connection))
 
