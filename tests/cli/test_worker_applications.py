@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import JobSpec
-from tests.support.commands import STARTED, RunningCommand
+from tests.support.commands import JSON_LOGS, RunningCommand
 from tests.support.waiting import until_blocking
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def worker(tmp_path: Path, database: str) -> Iterator[Callable[..., RunningComma
 
     def start(text: str, *options: object) -> RunningCommand:
         (tmp_path / "tasks.py").write_text(text)
-        started.append(RunningCommand(("worker", "tasks", *options), tmp_path, {"DATABASE_URL": database}))
+        started.append(RunningCommand(("worker", "tasks", *options), tmp_path, {"DATABASE_URL": database, **JSON_LOGS}))
         return started[-1]
 
     yield start
@@ -137,7 +137,7 @@ def test_without_listening_jobs_are_found_by_polling(
     worker: Callable[..., RunningCommand], sync_client: SyncClient
 ) -> None:
     started = worker(OPTIONS, "--no-listen", "--poll-interval", "0.05")
-    started.wait_for(STARTED)
+    started.wait_for_event("worker_started")
 
     sync_client.add_raw_job("greet", {"name": "Ann"})
 
@@ -182,7 +182,7 @@ def test_a_lifespan_is_opened_before_the_first_job_and_closed_after_the_last_and
 
     started = worker(LIFESPAN, *options)
     started.wait_for("^same loop: True$")
-    started.wait_for(STARTED, times=processes)
+    started.wait_for_event("worker_started", times=processes)
 
     assert started.stop() == 0
     lines = [line for line in started.lines if line in {"opening", "same loop: True", "closing"}]
@@ -224,7 +224,7 @@ def test_a_second_signal_ends_a_lifespan_that_does_not_come_to_its_end(
 ) -> None:
     (tmp_path / "slow to close").touch()
     started = worker(LIFESPAN)
-    started.wait_for(STARTED)
+    started.wait_for_event("worker_started")
     for _ in range(10):
         started.send(signal.SIGTERM)
     started.wait_for("^closing$")

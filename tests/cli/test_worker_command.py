@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import socket
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.support.commands import LONG_STORM, STARTED, RunningCommand, probe
+from tests.support.commands import JSON_LOGS, LONG_STORM, RunningCommand, probe
 from tests.support.waiting import DEADLINE_SECONDS, until_blocking
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 def worker(folder: Path, database: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., RunningCommand]]:
     """Start `ferryman worker tasks` on the test's database, on either event loop."""
     started: list[RunningCommand] = []
-    variables = {"DATABASE_URL": database, "FERRYMAN_LOOP": request.param}
+    variables = {"DATABASE_URL": database, "FERRYMAN_LOOP": request.param, **JSON_LOGS}
 
     def start(*options: object, **environment: str) -> RunningCommand:
         started.append(RunningCommand(("worker", "tasks", *options), folder, {**variables, **environment}))
@@ -93,17 +92,17 @@ def test_a_signal_lets_running_jobs_finish(
     worker: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient, number: signal.Signals
 ) -> None:
     started = worker("--grace", "60")
-    started.wait_for(STARTED)
+    started.wait_for_event("worker_started")
     sync_client.add_raw_job("sleep_until_told")
     started.wait_for("good night")
 
     started.send(number)
-    started.wait_for(f"{number.name} received")
+    assert [each["signal"] for each in started.wait_for_event("signal_received")] == [number.name]
     (folder / "wake up").touch()
     assert started.wait() == 0
     assert "good morning" in started.text
     assert sync_client.counts().total == 0
-    assert "goes on" not in started.text
+    assert started.events("cancellation_ignored") == []
 
 
 def test_fifty_signals_in_a_row_are_like_one(
@@ -116,11 +115,11 @@ def test_fifty_signals_in_a_row_are_like_one(
 
     for number in (signal.SIGTERM, signal.SIGHUP) * 25:
         started.send(number)
-    started.wait_for("received; finishing running jobs")
+    started.wait_for_event("signal_received")
     (folder / "wake up").touch()
 
     assert started.wait() == 0
-    assert started.text.count("finishing running jobs") == 1
+    assert len(started.events("signal_received")) == 1
     assert "good morning" in started.text
     assert sync_client.counts().total == 0
 
@@ -130,7 +129,7 @@ def test_a_second_signal_cancels_at_once(worker: Callable[..., RunningCommand], 
     started = worker("--grace-period", "3600")
     started.wait_for("good night")
     started.send(signal.SIGTERM)
-    started.wait_for("SIGTERM received")
+    started.wait_for_event("signal_received")
 
     until_blocking(lambda: started.send(signal.SIGTERM) or started.has_ended, "the job was cancelled")
 
@@ -157,7 +156,7 @@ def test_once_runs_what_is_due_and_ends_and_json_logs_are_a_document_on_each_lin
     ann, bob = (sync_client.add_raw_job("greet", {"name": name}) for name in ("Ann", "Bob"))
     bad = sync_client.add_raw_job("fail")
 
-    started = worker("--once", FERRYMAN_LOG_FORMAT="json", FERRYMAN_CONCURRENCY="1")
+    started = worker("--once", FERRYMAN_CONCURRENCY="1")
 
     assert started.wait() == 0
     documents = [json.loads(line) for line in started.lines]
@@ -179,9 +178,8 @@ def test_probes_are_answered_until_the_end_and_without_a_database_the_worker_is_
     sync_client: SyncClient,
 ) -> None:
     started = worker("--health-port", "0", "--grace", "60")
-    livez = re.findall(r"http://\S+", started.wait_for("health probes are answered at")[0])[0]
-    readyz = livez.replace("livez", "readyz")
-    started.wait_for(STARTED)
+    livez, readyz = started.wait_for_probes()
+    started.wait_for_event("worker_started")
     until_blocking(lambda: probe(readyz) == (200, "ready"), "it is ready")
     assert probe(livez) == (200, "alive")
     assert probe(livez.replace("livez", "metrics"))[0] == 404
@@ -201,7 +199,7 @@ def test_probes_are_answered_until_the_end_and_without_a_database_the_worker_is_
     sync_client.add_raw_job("sleep_until_told")
     started.wait_for("good night")
     started.send(signal.SIGTERM)
-    started.wait_for("SIGTERM received")
+    started.wait_for_event("signal_received")
     until_blocking(lambda: probe(readyz) == (503, "stopping"), "it is not ready any more")
     assert probe(livez) == (200, "alive")
     (folder / "wake up").touch()
@@ -212,14 +210,14 @@ def test_an_event_loop_that_hangs_makes_the_worker_dead(
     worker: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
     started = worker("--health-port", "0", "--stuck-after", "2")
-    livez = re.findall(r"http://\S+", started.wait_for("health probes are answered at")[0])[0]
-    started.wait_for(STARTED)
+    livez, readyz = started.wait_for_probes()
+    started.wait_for_event("worker_started")
     until_blocking(lambda: probe(livez) == (200, "alive"), "it is alive")
 
     sync_client.add_raw_job("block_the_loop")
     until_blocking(lambda: probe(livez)[0] == 503, "it is not alive")
     assert "an event loop has not ticked for" in probe(livez)[1]
-    assert probe(livez.replace("livez", "readyz"))[0] == 503
+    assert probe(readyz)[0] == 503
     (folder / "wake up").touch()
 
     until_blocking(lambda: probe(livez) == (200, "alive"), "it is alive again")

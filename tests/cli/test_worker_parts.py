@@ -244,6 +244,9 @@ def test_changed_files_are_noticed_below_the_folder_but_not_those_of_others(tmp_
     assert files.changed() is None
     os.utime(tmp_path / "shop" / "a.py", (1, 1))
     assert files.changed() == tmp_path / "shop" / "a.py"
+    (tmp_path / "shop" / "a.py").write_text("half of it is written, and the rest within the same tick of the clock")
+    os.utime(tmp_path / "shop" / "a.py", (1, 1))
+    assert files.changed() == tmp_path / "shop" / "a.py"
     (tmp_path / "b.py").touch()
     assert files.changed() == tmp_path / "b.py"
     (tmp_path / "b.py").unlink()

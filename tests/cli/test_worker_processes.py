@@ -15,7 +15,7 @@ from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.supervising import LONGEST_PAUSE_SECONDS, SECONDS_TO_END, Supervisor, pause_after
 from ferryman.cli.worker.vitals import Vitals
 from ferryman.cli.worker.watching import Watch
-from tests.support.commands import LONG_STORM, STARTED, RunningCommand, children_of, probe
+from tests.support.commands import JSON_LOGS, LONG_STORM, RunningCommand, children_of, probe
 from tests.support.processes import is_running
 from tests.support.waiting import DEADLINE_SECONDS, until_blocking
 
@@ -71,7 +71,9 @@ def supervisor(folder: Path, database: str) -> Iterator[Callable[..., RunningCom
     started: list[RunningCommand] = []
 
     def start(*options: object, target: str = "tasks", **environment: str) -> RunningCommand:
-        started.append(RunningCommand(("worker", target, *options), folder, {"DATABASE_URL": database, **environment}))
+        started.append(
+            RunningCommand(("worker", target, *options), folder, {"DATABASE_URL": database, **JSON_LOGS, **environment})
+        )
         return started[-1]
 
     yield start
@@ -90,8 +92,9 @@ def test_all_processes_work_and_end_in_order_and_systemd_hears_of_them_at_once(
             *("--processes", "3", "--concurrency", "1", "--grace", "60", "--health-port", "0"), NOTIFY_SOCKET=address
         )
         assert systemd.recv(100) == b"READY=1"
-        assert len(started.wait_for(STARTED, times=3)) == len(children_of(started.pid)) == 3
-        readyz = re.findall(r"http://\S+", started.wait_for("health probes")[0])[0].replace("livez", "readyz")
+        started.wait_for_event("worker_started", times=3)
+        assert len(children_of(started.pid)) == 3
+        _, readyz = started.wait_for_probes()
         until_blocking(lambda: probe(readyz) == (200, "ready"), "all three are ready")
         sync_client.add_raw_jobs([RawJobSpec("hold", {}) for _ in range(3)])
         lines = started.wait_for("held by process", times=3)
@@ -99,7 +102,7 @@ def test_all_processes_work_and_end_in_order_and_systemd_hears_of_them_at_once(
 
         started.send(signal.SIGTERM)
         assert systemd.recv(100) == b"STOPPING=1"
-        started.wait_for("SIGTERM received", times=3)
+        assert {each["signal"] for each in started.wait_for_event("signal_received", times=3)} == {"SIGTERM"}
         until_blocking(lambda: probe(readyz) == (503, "stopping"), "all three are stopping")
     (folder / "let go").touch()
     assert started.wait() == 0
@@ -110,21 +113,23 @@ def test_a_process_that_is_killed_or_dies_is_replaced(
     supervisor: Callable[..., RunningCommand], sync_client: SyncClient
 ) -> None:
     started = supervisor("--processes", "2", "--concurrency", "1")
-    started.wait_for(STARTED, times=2)
+    started.wait_for_event("worker_started", times=2)
     before = children_of(started.pid)
     victim = min(before)
 
     os.kill(victim, signal.SIGKILL)
 
-    started.wait_for(f"worker process {victim} was ended by SIGKILL; another one starts")
-    started.wait_for(STARTED, times=3)
+    [told] = started.wait_for_event("process_replaced")
+    assert f"worker process {victim} was ended by SIGKILL" in told["message"]
+    started.wait_for_event("worker_started", times=3)
     after = children_of(started.pid)
     assert len(after) == 2
     assert before - after == {victim}
 
     sync_client.add_raw_job("die")
 
-    started.wait_for(r"worker process \d+ ended with exit code 3; another one starts")
+    [*_, told] = started.wait_for_event("process_replaced", times=2)
+    assert "ended with exit code 3" in told["message"]
     assert started.stop(signal.SIGINT) == 0
 
 
@@ -141,9 +146,9 @@ def test_once_ends_when_all_processes_have_nothing_left(
     started = supervisor("--processes", "3", "--once")
 
     assert started.wait() == 0
-    assert len(started.wait_for(STARTED)) == 3
+    assert len(started.events("worker_started")) == 3
     assert sync_client.counts().total == 0
-    assert "another one starts" not in started.text
+    assert started.events("process_replaced") == []
 
 
 def test_once_does_not_replace_a_process_that_dies(
@@ -154,8 +159,9 @@ def test_once_does_not_replace_a_process_that_dies(
     started = supervisor("--processes", "2", "--once")
 
     assert started.wait() == 1
-    started.wait_for(r"worker process \d+ ended with exit code 3; it is not replaced, because of --once")
-    assert len(started.wait_for(STARTED)) == 2
+    [told] = started.events("process_not_replaced")
+    assert "ended with exit code 3" in told["message"]
+    assert len(started.events("worker_started")) == 2
 
 
 def test_a_process_that_hangs_makes_all_of_them_dead_and_one_that_died_makes_them_unready(
@@ -166,9 +172,8 @@ def test_a_process_that_hangs_makes_all_of_them_dead_and_one_that_died_makes_the
         f"import pathlib\nimport time\n\nwhile pathlib.Path({str(slow)!r}).exists():\n    time.sleep(0.01)\n{TASKS}"
     )
     started = supervisor("--processes", "2", "--health-port", "0", "--stuck-after", "2")
-    livez = re.findall(r"http://\S+", started.wait_for("health probes")[0])[0]
-    readyz = livez.replace("livez", "readyz")
-    started.wait_for(STARTED, times=2)
+    livez, readyz = started.wait_for_probes()
+    started.wait_for_event("worker_started", times=2)
     until_blocking(lambda: probe(readyz) == (200, "ready"), "both are ready")
     victim = min(children_of(started.pid))
 
@@ -191,7 +196,7 @@ def test_neither_a_process_nor_a_child_of_one_outlives_a_supervisor_that_is_kill
     sync_client.add_raw_job("hold_in_a_child")
     started = supervisor("--processes", "2", "--concurrency", "1")
     started.wait_for("held by a child of process")
-    started.wait_for(STARTED, times=2)
+    started.wait_for_event("worker_started", times=2)
     children = children_of(started.pid)
     grandchildren = {each for child in children for each in children_of(child)}
     assert len(children) == 2
@@ -209,25 +214,25 @@ def test_fifty_signals_in_a_row_are_like_one(
     (folder / "tasks.py").write_text(TASKS + LONG_STORM)
     started = supervisor("--processes", "2", "--grace", "60")
     started.wait_for("held by process")
-    started.wait_for(STARTED, times=2)
+    started.wait_for_event("worker_started", times=2)
 
     for number in (signal.SIGUSR2, signal.SIGINT) * 25:
         started.send(number)
-    started.wait_for("received; finishing running jobs", times=2)
+    started.wait_for_event("signal_received", times=2)
     (folder / "let go").touch()
 
     assert started.wait() == 0
-    assert started.text.count("finishing running jobs") == 2
+    assert len(started.events("signal_received")) == 2
     assert sync_client.counts().total == 0
 
 
 def test_signals_while_processes_start_end_all_of_them(supervisor: Callable[..., RunningCommand]) -> None:
     started = supervisor("--processes", "4", "--log-level", "debug")
-    started.wait_for(STARTED)  # of the first; the others are only starting now
+    started.wait_for_event("worker_started")  # of the first; the others are only starting now
 
     assert started.stop() == 0
     assert "Traceback" not in started.text
-    assert "another one starts" not in started.text
+    assert started.events("process_replaced") == []
 
 
 def test_a_long_grace_period_of_the_application_keeps_the_supervisor_from_killing() -> None:
@@ -242,9 +247,9 @@ def test_a_second_signal_is_passed_on(
     job = sync_client.add_raw_job("hold")
     started = supervisor("--processes", "2", "--grace", "60")
     started.wait_for("held by process")
-    started.wait_for(STARTED, times=2)
+    started.wait_for_event("worker_started", times=2)
     started.send(signal.SIGTERM)
-    started.wait_for("SIGTERM received", times=2)
+    started.wait_for_event("signal_received", times=2)
 
     until_blocking(lambda: started.send(signal.SIGTERM) or started.has_ended, "the jobs were cancelled")
 
@@ -258,7 +263,7 @@ def test_what_is_wrong_from_the_start_is_told_once(supervisor: Callable[..., Run
 
     assert started.wait() == 1
     assert started.text.count("Error: there is no module 'taks'") == 1
-    assert "another one starts" not in started.text
+    assert started.events("process_replaced") == []
 
 
 def test_a_file_that_is_changed_or_broken_and_mended_restarts_the_worker(
@@ -269,13 +274,13 @@ def test_a_file_that_is_changed_or_broken_and_mended_restarts_the_worker(
     first = children_of(started.pid)
 
     (folder / "tasks.py").write_text(TASKS + "\n@app.task\ndef fifth() -> None: ...\n")
-    started.wait_for("tasks.py changed; restarting")
+    started.wait_for_event("restarting")
     started.wait_for(r"runs 5 tasks")
     assert not first & children_of(started.pid)
 
     (folder / "tasks.py").write_text("def broken(")
     started.wait_for("importing 'tasks' failed at tasks.py:1: SyntaxError")
-    started.wait_for("waiting for a Python file to change")
+    started.wait_for_event("waiting_for_change")
     (folder / "tasks.py").write_text(TASKS)
     started.wait_for(r"runs 4 tasks", times=2)
     assert started.stop() == 0

@@ -31,7 +31,7 @@ async def test_a_signal_wakes_a_loop_that_waits_although_another_thread_takes_it
         # To a thread that certainly is not the loop's, while the loop has nothing else to wake up for.
         sender = threading.Thread(target=lambda: signal.pthread_kill(threading.get_ident(), number))
         sender.start()
-        assert await asyncio.wait_for(heard.get(), 20) == number
+        assert await asyncio.wait_for(heard.get(), 60) == number
         sender.join()
 
 

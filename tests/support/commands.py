@@ -28,7 +28,9 @@ LONG_STORM = "\nimport ferryman.worker.stopping\n\nferryman.worker.stopping.SECO
 """A line for an application whose worker takes many signals for one, however long they take to come."""
 WHOLE_LINES = {"PYTHONUNBUFFERED": ""}
 """What a process prints comes in one piece: unbuffered, the words of several processes would be mixed."""
+JSON_LOGS = {"FERRYMAN_LOG_FORMAT": "json"}
 STARTED = r"worker \S+ runs \d+ tasks"
+"""What a worker that logs for people says first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,22 @@ class RunningCommand:
             in_time = self._news.wait_for(lambda: len(found()) >= times, DEADLINE_SECONDS)
             assert in_time, f"{pattern!r} did not come {times} times in:\n{self.text}"
             return found()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The documents of this event so far, in a log of JSON lines."""
+        documents = (json.loads(line) for line in [*self.lines] if line.startswith("{"))
+        return [each for each in documents if each.get("event") == name]
+
+    def wait_for_event(self, name: str, times: int = 1) -> list[dict[str, Any]]:
+        """The documents of this event, once there are so many."""
+        self.wait_for(f'"event": "{name}"', times)
+        return self.events(name)
+
+    def wait_for_probes(self) -> tuple[str, str]:
+        """The addresses where a worker tells whether it is alive, and whether it is ready."""
+        [told] = self.wait_for_event("probes_answered")
+        livez = re.findall(r"http://\S+", told["message"])[0]
+        return livez, livez.replace("livez", "readyz")
 
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)

@@ -14,7 +14,10 @@ _FOREIGN = {"__pycache__", "node_modules", "site-packages"}
 
 
 class Files:
-    """The Python files below a folder, and when each was last written."""
+    """The Python files below a folder, when each was last written, and how long it is.
+
+    The clock of a file system is coarse: a file that is looked at while it is being written may keep its time.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -26,14 +29,15 @@ class Files:
         different = before.items() ^ self._seen.items()
         return min((path for path, _ in different), default=None)
 
-    def _look(self) -> Iterator[tuple[Path, int]]:
+    def _look(self) -> Iterator[tuple[Path, tuple[int, int]]]:
         for place, folders, files in os.walk(self._folder):
             folders[:] = [name for name in folders if _is_ours(Path(place, name))]
             for file in (Path(place, name) for name in files if name.endswith(".py")):
                 try:
-                    yield file, file.stat().st_mtime_ns
+                    found = file.stat()
                 except OSError:  # gone since we listed it
                     continue
+                yield file, (found.st_mtime_ns, found.st_size)
 
 
 def _is_ours(folder: Path) -> bool:
