@@ -25,6 +25,7 @@ sys.exit(demo.main())
 """
 
 
+@pytest.mark.realtime
 def test_the_demo_finds_every_fact_as_it_should_be_and_leaves_nothing_behind(server_folder: Path) -> None:
     ran = subprocess.run(
         [sys.executable, EXAMPLES / "demo.py"],

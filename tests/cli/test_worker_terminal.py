@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.commands import EXECUTABLE
+from tests.support.commands import EXECUTABLE, WHOLE_LINES
 from tests.support.waiting import DEADLINE_SECONDS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [EXECUTABLE, "worker", *options],
             cwd=folder,
-            env={**os.environ, **environment},
+            env={**os.environ, **WHOLE_LINES, **environment},
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
