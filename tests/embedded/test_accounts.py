@@ -17,7 +17,7 @@ from ferryman.embedded.deadline import Deadline
 from ferryman.embedded.shelf import within_reach
 from ferryman.errors import EmbeddedServerError
 from tests.support.embedded_processes import USER, copy_package, running_postmaster, until_quiet
-from tests.support.pgbouncer import find_pgbouncer
+from tests.support.network import find_pgbouncer
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
 

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 from ferryman.cli.program import program
 from tests.support.waiting import DEADLINE_SECONDS
+from tests.support.warm import Order, WarmProcess
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -63,16 +64,11 @@ class RunningCommand:
     """`ferryman …` as a process of its own, whose stdout and stderr are read as they come."""
 
     def __init__(self, arguments: tuple[object, ...], folder: Path, environment: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [EXECUTABLE, *map(str, arguments)],
-            cwd=folder,
-            env={**os.environ, **WHOLE_LINES, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        order = Order("ferryman.cli", [*map(str, arguments)], {**os.environ, **WHOLE_LINES, **environment}, str(folder))
+        self._process = WarmProcess(order, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.pid = self._process.pid
         self.lines: list[str] = []
+        self._is_silent = False
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -92,6 +88,9 @@ class RunningCommand:
                 with self._news:
                     self.lines.append(line.rstrip("\n"))
                     self._news.notify_all()
+        with self._news:
+            self._is_silent = True
+            self._news.notify_all()
 
     @property
     def text(self) -> str:
@@ -108,8 +107,8 @@ class RunningCommand:
             return [line for line in self.lines if re.search(pattern, line)]
 
         with self._news:
-            in_time = self._news.wait_for(lambda: len(found()) >= times, DEADLINE_SECONDS)
-            assert in_time, f"{pattern!r} did not come {times} times in:\n{self.text}"
+            self._news.wait_for(lambda: len(found()) >= times or self._is_silent, DEADLINE_SECONDS)
+            assert len(found()) >= times, f"{pattern!r} did not come {times} times in:\n{self.text}"
             return found()
 
     def events(self, name: str) -> list[dict[str, Any]]:

@@ -59,8 +59,10 @@ class Order:
 class WarmProcess:
     """A program that the fork server runs, with the manners of `subprocess.Popen`."""
 
-    def __init__(self, order: Order, stdin: int | None = None, stdout: int | None = None) -> None:
-        """`stdin` and `stdout` are as with `Popen`: nothing, or `subprocess.PIPE`."""
+    def __init__(
+        self, order: Order, stdin: int | None = None, stdout: int | None = None, stderr: int | None = None
+    ) -> None:
+        """As with `Popen`: nothing, or `subprocess.PIPE`, which for `stderr` is `subprocess.STDOUT`."""
         self.stdin: IO[str] | None = None
         self.stdout: IO[str] | None = None
         self.returncode: int | None = None
@@ -71,6 +73,8 @@ class WarmProcess:
         if stdout == subprocess.PIPE:
             ours, given[1] = os.pipe()
             self.stdout = os.fdopen(ours)
+        if stderr == subprocess.STDOUT:
+            given[2] = given[1]
         self._news, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             socket.send_fds(_fork_server(), [json.dumps(asdict(order)).encode()], [*given, theirs.fileno()])
@@ -123,6 +127,7 @@ def _fork_server() -> socket.socket:
         server = subprocess.Popen(
             [sys.executable, "-m", __name__, str(theirs.fileno())],
             cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": ""},  # a line comes in one piece, also beside those of others
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
             start_new_session=True,  # what a terminal sends to the tests is not for it
@@ -223,6 +228,10 @@ def _become(order: Order, standard: list[int]) -> None:
     for number, descriptor in enumerate(standard):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    # Those of the server know what kind of file it had, and whether one can seek in it.
+    sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False)
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
     if order.leads:
         os.setsid()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
