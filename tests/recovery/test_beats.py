@@ -337,12 +337,12 @@ def test_an_error_in_a_callback_does_not_end_the_beats(
     life.beats._on_swept = refuse_first
     with closing(life.beats):
         life.beats.start()
-        assert life.is_registered.wait(20)
+        assert life.is_registered.wait(60)
         old = life.worker_id
         life.is_registered.clear()
         sweep(connection, old)
 
-        assert life.is_registered.wait(20)
+        assert life.is_registered.wait(60)
 
     assert life.registered == [old, life.worker_id]
     assert "not now" in caplog.text

@@ -14,8 +14,9 @@ from ferryman.errors import DatabaseError, DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobInterrupted, JobRecovery, JobRecoveryResult, WorkerRecovered
 from ferryman.queries import recovering
 from ferryman.recovery.results import SweepStaleWorkersOptions
+from tests.support.rhythms import CROWD
 from tests.support.stage import seen, sweep_as_worker
-from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.waiting import somebody_waits_for_a_lock, until, waiting_for_locks
 
 if TYPE_CHECKING:
     from ferryman import Client
@@ -117,7 +118,7 @@ async def test_the_sweep_does_not_wait_for_a_transaction_that_holds_a_job(stage:
     stage.held_job(stage.worker())
     with stage.connection.transaction():
         stage.query("select from graphile_worker._private_jobs for update")
-        result = await asyncio.wait_for(sweep_as_worker(sweeper), 10)
+        result = await asyncio.wait_for(sweep_as_worker(sweeper), 60)
     assert result.recovered_count == 0
 
 
@@ -192,7 +193,7 @@ async def test_a_beat_that_comes_during_the_sweep_waits_and_finds_out(
                     "update graphile_worker._private_workers set last_heartbeat_at = now() where id = 'dead'",
                 )
             )
-            await until(lambda: _waiting(connection) == 2, "the beat waits for the sweep")
+            await until(lambda: waiting_for_locks(connection) == 2, "the beat waits for the sweep")
         assert (await sweeping).recovered_count == 1
         assert (await beat).rowcount == 0
 
@@ -208,19 +209,11 @@ async def until_it_answers(client: Client) -> None:
     raise AssertionError("the client never answered again")
 
 
-def _waiting(connection: psycopg.Connection) -> int:
-    row = connection.execute(
-        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
 async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
     stage: Stage, sweeper: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A frozen process keeps its session, and with it the lock of sweeps, until the server ends it."""
-    monkeypatch.setattr(recovering, "IDLE_SECONDS", 3.0)
+    monkeypatch.setattr(recovering, "IDLE_SECONDS", 2.0 * CROWD)
     job_id = stage.held_job(stage.worker())
     hooks, has_lock, is_over = HookRegistry(), asyncio.Event(), asyncio.Event()
 

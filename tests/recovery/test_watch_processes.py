@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from ferryman.recovery.rhythm import Rhythm
 
-SLOW_TO_BEAT = replace(QUICK, beat=30.0)
+SLOW_TO_BEAT = replace(QUICK, beat=3600.0)
 """So that beats are no sign of life during the test."""
+HASTY = replace(QUICK, silent_after=10 * QUICK.beat)
+BEATS_IN_A_GRACE = round(QUICK.grace / QUICK.beat)
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def watching(database: str, connection: psycopg.Connection) -> Iterator[Life]:
     life = Life(database, rhythm=SLOW_TO_BEAT)
     with closing(life.beats):
         life.beats.start()
-        assert life.is_registered.wait(20)
+        assert life.is_registered.wait(60)
         yield life
 
 
@@ -110,7 +112,7 @@ async def test_a_process_that_holds_the_interpreter_is_alive_by_its_lock(
     key = key_of(connection, busy.worker_id)
     holder = holder_of(connection, key)
 
-    busy.tell("hold")
+    busy.tell(f"hold {2 * QUICK.grace}")
     await until(lambda: bool(busy.told("held")), "it has held the lock")
     beat = beat_of(connection, busy.worker_id)
     await until(lambda: beat_of(connection, busy.worker_id) > beat, "beats go on")
@@ -125,8 +127,7 @@ async def test_a_process_that_holds_the_interpreter_is_alive_by_its_lock(
 async def test_a_stopped_process_is_found_silent_although_its_session_lasts(
     database: str, start: Callable[..., BeatingProgram], connection: psycopg.Connection
 ) -> None:
-    hasty = replace(QUICK, silent_after=2.0, sweep=0.5)
-    stopped, other = start(hasty), start(hasty)
+    stopped, other = start(HASTY), start(HASTY)
     await stopped.registered()
     await other.registered()
 
@@ -135,19 +136,18 @@ async def test_a_stopped_process_is_found_silent_although_its_session_lasts(
     await until(lambda: bool(other.told("dead", worker=stopped.worker_id)), "it is found silent")
     [*told] = other.told("dead", worker=stopped.worker_id)
     assert told[0]["reason"] == "silent"
-    assert told[0]["silent_for"] >= 2.0
+    assert told[0]["silent_for"] >= HASTY.silent_after
     assert holder_of(connection, key_of(connection, stopped.worker_id)) is not None
 
 
 async def test_a_stopped_watcher_that_was_swept_loses_the_watch_and_goes_on_as_another_when_it_wakes(
     start: Callable[..., BeatingProgram], connection: psycopg.Connection
 ) -> None:
-    hasty = replace(QUICK, silent_after=2.0, sweep=0.5)
-    stopped = start(hasty)
+    stopped = start(HASTY)
     await stopped.registered()
     old = stopped.worker_id
     await has_the_watch(connection, old)
-    other = start(hasty)
+    other = start(HASTY)
     await other.registered()
     stopped.freeze()
     await until(lambda: bool(other.told("dead", worker=old)), "it is found silent")
@@ -171,11 +171,13 @@ async def test_a_watcher_that_was_stopped_finds_nobody_dead_who_lives(
     live = start()
     await live.registered()
     beats: set[Any] = set()
+    enough = BEATS_IN_A_GRACE + 3
 
     stopped.freeze()
-    await until(lambda: _gather(beats, beat_of(connection, live.worker_id)) > 10, "the other one goes on beating")
+    await until(lambda: _gather(beats, beat_of(connection, live.worker_id)) > enough, "the other one goes on beating")
     stopped.thaw()
-    await until(lambda: _gather(beats, beat_of(connection, stopped.worker_id)) > 20, "it goes on beating")
+    beats.clear()
+    await until(lambda: _gather(beats, beat_of(connection, stopped.worker_id)) > enough, "it goes on beating")
 
     assert stopped.told("dead") == []
     assert live.told("dead") == []
@@ -185,7 +187,7 @@ async def test_beats_go_on_while_the_event_loop_is_blocked(database: str, connec
     life = Life(database)
     with closing(life.beats):
         life.beats.start()
-        assert life.is_registered.wait(20)
+        assert life.is_registered.wait(60)
         beats: set[Any] = set()
 
         # Nothing is awaited here, so that the event loop of this test stands still.

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 from tests.support.beats import over_tcp
 from tests.support.network import Fate, Proxy
-from tests.support.rhythms import PATIENT, QUICK
+from tests.support.rhythms import CROWD, PATIENT, QUICK, in_a_crowd
 
 if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.fleet import Fleet
 
-FIVE_MINUTES = {**QUICK, "sweep_threshold": 10.0, "claimed_threshold": 10.0}
-FOUR_MINUTES = 8.0
+MINUTE = 1.4 * CROWD
 """Seconds, at this pace."""
+FIVE_MINUTES = {**QUICK, "sweep_threshold": 5 * MINUTE, "claimed_threshold": 5 * MINUTE}
+FOUR_MINUTES = 4 * MINUTE
 STEADY = {
     **QUICK,
-    "heartbeat_interval": 0.5,
-    "sweep_threshold": 3.0,
-    "claimed_threshold": 3.0,
-    "lost_session_grace": 2.0,
+    **in_a_crowd(
+        {"heartbeat_interval": 0.4, "sweep_threshold": 2.4, "claimed_threshold": 2.4, "lost_session_grace": 1.6}
+    ),
 }
 """Time enough to connect again, even if the machine is slow."""
 BEATS = 6

@@ -1,7 +1,7 @@
 """A process that only gives signs of life: python -m tests.support.programs.beating DSN ORDERS
 
 ORDERS is JSON: the rhythm. Each line of its output is JSON too: what happened. Lines of its input are orders:
-`hold` holds the interpreter's lock for some seconds in a single call of C, `end` ends it in good order.
+`hold SECONDS` holds the interpreter's lock in a single call of C, `end` ends it in good order.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ if TYPE_CHECKING:
 
     from ferryman.recovery.watching import Dead
 
-SECONDS_TO_HOLD = 3.0
-
 
 def main(dsn: str, orders: str) -> None:
     life = TellingLife(dsn, rhythm=Rhythm(**json.loads(orders)))
     life.beats.start()
     for line in sys.stdin:
-        if line.strip() == "hold":
-            say("held", seconds=hold_the_lock())
-        if line.strip() == "end":
-            break
+        match line.split():
+            case ["hold", seconds]:
+                say("held", seconds=hold_the_lock(float(seconds)))
+            case ["end"]:
+                break
     life.beats.close()
 
 
-def hold_the_lock() -> float:
-    """Let no other thread run for `SECONDS_TO_HOLD`: a call by way of `PyDLL` keeps the interpreter's lock."""
+def hold_the_lock(seconds: float) -> float:
+    """Let no other thread run: a call by way of `PyDLL` keeps the interpreter's lock."""
     begun = time.monotonic()
-    ctypes.PyDLL(None).usleep(int(SECONDS_TO_HOLD * 1_000_000))
+    ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
     return time.monotonic() - begun
 
 
