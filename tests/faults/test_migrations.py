@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,12 +12,12 @@ import pytest
 from ferryman.schema import Layout, Outcome, inspect, migrate
 from tests.support.carrying import carry_out
 from tests.support.catalogue import catalogue
+from tests.support.processes import Program
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MIGRATE = [sys.executable, "-m", "ferryman", "migrate"]
 WAIT_AFTER = """
     create function public.wait_in_the_middle() returns event_trigger language plpgsql
         as $$ begin perform pg_advisory_xact_lock_shared(1); end $$;
@@ -79,18 +76,11 @@ def held_up_after(command: str, dsn: str) -> Iterator[None]:
 
 async def kill_while_it_waits(dsn: str) -> None:
     """Start `ferryman migrate`, and kill it when it has done a part of its work."""
-    migrating = start_migrating(dsn)
+    migrating = Program("ferryman", "migrate", environment={"DATABASE_URL": dsn})
     try:
         with psycopg.connect(dsn, autocommit=True) as observer:
             await until(lambda: somebody_waits_for_a_lock(observer), "it waits in the middle")
-            assert migrating.poll() is None
-            migrating.kill()
-            assert migrating.wait() == -signal.SIGKILL
+            migrating.signal(signal.SIGKILL)
+            assert await migrating.died() == -signal.SIGKILL
     finally:
-        if migrating.poll() is None:
-            migrating.kill()
-            migrating.wait()
-
-
-def start_migrating(dsn: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(MIGRATE, env={**os.environ, "DATABASE_URL": dsn})
+        migrating.end()

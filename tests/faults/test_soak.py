@@ -1,8 +1,13 @@
-"""A short soak: what a worker needs does not grow with its jobs. Longer: `python -m benchmarks.soak --minutes 60`."""
+"""A soak: what a worker needs does not grow with its jobs.
+
+Short, 5,000 jobs: enough to see what one job in a hundred leaves behind. With FERRYMAN_PROOF=1, 20,000. Longer:
+`python -m benchmarks.soak --minutes 60`.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,12 +21,12 @@ if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
-JOBS = 20_000
+JOBS = 20_000 if os.environ.get("FERRYMAN_PROOF") else 5_000
 
 pytestmark = pytest.mark.timeout(900)  # about 20 s when the machine has nothing else to do
 
 
-def test_after_tens_of_thousands_of_jobs_a_worker_needs_no_more_memory_files_or_connections(
+def test_after_thousands_of_jobs_a_worker_needs_no_more_memory_files_or_connections(
     server: EmbeddedPostgres,
 ) -> None:
     done = subprocess.run(
@@ -35,7 +40,7 @@ def test_after_tens_of_thousands_of_jobs_a_worker_needs_no_more_memory_files_or_
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     *looks, verdict = done.stdout.splitlines()
     assert verdict.startswith("NOTHING HAS GROWN")
-    assert json.loads(looks[-1])["jobs"] > JOBS * 0.9
+    assert json.loads(looks[-1])["jobs"] >= JOBS
 
 
 STEADY = [Look(jobs=number, memory=100_000_000, tasks=9, threads=9, files=20, connections=4) for number in range(30)]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import App
+from tests.support.processes import Program
 from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
@@ -58,9 +57,12 @@ async def test_a_job_that_kills_its_worker_fails_at_its_third_death_while_others
 
 def jobs_show(fleet: Fleet, job_id: int) -> str:
     """What `ferryman jobs show` says."""
-    command = [sys.executable, "-m", "ferryman", "jobs", "show", str(job_id)]
-    environment = {**os.environ, "DATABASE_URL": fleet.dsn}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    told = Program("ferryman", "jobs", "show", str(job_id), environment={"DATABASE_URL": fleet.dsn}, talks=True)
+    try:
+        assert told.wait() == 0
+        return "\n".join(told.lines)
+    finally:
+        told.end()
 
 
 async def test_jobs_that_waited_beside_a_poisonous_one_never_fail(fleet: Fleet) -> None:

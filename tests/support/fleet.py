@@ -63,7 +63,8 @@ class Fleet:
 
     async def until_gone(self, *jobs: int) -> None:
         """Wait until these jobs are complete."""
-        await until(lambda: not {job.id for job in self.jobs()} & {*jobs}, f"jobs {jobs} are complete")
+        left = "select from graphile_worker._private_jobs where id = any(%s)"
+        await until(lambda: not self.rows(left, [*jobs]), f"jobs {jobs} are complete")
 
     async def until_settled(self, job: int) -> str:
         """Wait until a worker has heard that its result was taken; which one."""
@@ -78,6 +79,11 @@ class Fleet:
     async def until_refused(self, job: int, worker_id: str) -> None:
         """Wait until the worker has heard that it lost the job."""
         await until(lambda: job in self.history.jobs("refused", worker=worker_id), f"job {job} is refused")
+
+    def count(self) -> int:
+        """How many jobs are left."""
+        [row] = self.rows("select count(*) as jobs from graphile_worker._private_jobs")
+        return int(row.jobs)
 
     def jobs(self) -> list[Any]:
         """All jobs that are left, oldest first."""

@@ -27,6 +27,7 @@ class Program:
     """A module of Python that runs as a process of its own.
 
     environment: what it finds there besides the test's own
+    folder: where it runs, and finds modules of its own
     talks: it hears the lines of `tell`, and its output is gathered in `lines`
     fresh: in a new interpreter, for tests of the start or the end of one, or of limits; the others are quicker warm
     popen: how to start a fresh one, for `subprocess.Popen`
@@ -37,6 +38,7 @@ class Program:
         module: str,
         *arguments: str,
         environment: Mapping[str, str] | None = None,
+        folder: Path = ROOT,
         talks: bool = False,
         fresh: bool = False,
         popen: Mapping[str, Any] | None = None,
@@ -47,10 +49,10 @@ class Program:
         if fresh or popen:
             command = [sys.executable, "-m", module, *arguments]
             self._process = subprocess.Popen(
-                command, **{"cwd": ROOT, "env": variables, "text": True, **pipes, **(popen or {})}
+                command, **{"cwd": folder, "env": variables, "text": True, **pipes, **(popen or {})}
             )
         else:
-            self._process = WarmProcess(Order(module, [*arguments], variables, str(ROOT)), **pipes)
+            self._process = WarmProcess(Order(module, [*arguments], variables, str(folder)), **pipes)
         self._listen()
 
     def _listen(self) -> None:

@@ -228,10 +228,7 @@ def _become(order: Order, standard: list[int]) -> None:
     for number, descriptor in enumerate(standard):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    # Those of the server know what kind of file it had, and whether one can seek in it.
-    sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False)
-    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)
-    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
+    _open_streams()
     if order.leads:
         os.setsid()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -240,9 +237,17 @@ def _become(order: Order, standard: list[int]) -> None:
     os.environ.update(order.environment)
 
 
+def _open_streams() -> None:
+    """Anew: those of the server have found out what kind of files they lead to."""
+    sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False)
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+
+
 def _run(order: Order) -> None:
     """As `python -m` does, in this very `__main__`; then the interpreter ends as it always does."""
     sys.argv[1:] = order.arguments
+    sys.path[0] = order.folder
     runpy._run_module_as_main(order.module)  # type: ignore[attr-defined]
 
 
