@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult
-from ferryman.recovery.vain_sweeps import VainSweeps
+from ferryman.recovery.rhythm import Rhythm
+from ferryman.recovery.vain_sweeps import FIRST_PAUSE_SECONDS, VainSweeps
 from ferryman.recovery.watching import Dead
 from ferryman.worker import recovering
 from tests.support.fleet import idle_app
-from tests.support.rhythms import CROWD, PATIENT, QUICK, recovery_of
+from tests.support.rhythms import PATIENT, QUICK, recovery_of
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
@@ -96,10 +97,11 @@ async def test_a_job_that_a_hook_skips_is_asked_about_again_but_not_at_every_loo
         return JobRecoveryResult.Skip()
 
     stage.held_job(stage.worker("dead", session_key=12345))
-    config = {**PATIENT, "sweep_interval": 2.0 * CROWD}
+    config = {**PATIENT, "sweep_interval": FIRST_PAUSE_SECONDS}
+    look = Rhythm.of(recovery_of(config).settings).look
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(config), hooks=hooks)):
         await until(lambda: len(asked) >= 2, "the hook is asked again")
-    assert asked[1] - asked[0] > 1.0 * CROWD
+    assert asked[1] - asked[0] > FIRST_PAUSE_SECONDS / 2 > look
 
 
 def test_sweeps_in_vain_become_ever_rarer_up_to_the_interval() -> None:

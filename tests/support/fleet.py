@@ -63,7 +63,7 @@ class Fleet:
 
     async def until_gone(self, *jobs: int) -> None:
         """Wait until these jobs are complete."""
-        left = "select from graphile_worker._private_jobs where id = any(%s)"
+        left = "select id from graphile_worker._private_jobs where id = any(%s)"
         await until(lambda: not self.rows(left, [*jobs]), f"jobs {jobs} are complete")
 
     async def until_settled(self, job: int) -> str:

@@ -25,7 +25,7 @@ CROWD = _crowd()
 
 def in_a_crowd(seconds: Mapping[str, float]) -> dict[str, float]:
     """The same rhythm, as slow as the crowd makes everybody."""
-    return {name: value * CROWD for name, value in seconds.items()}
+    return {name: round(value * CROWD, 6) for name, value in seconds.items()}  # as exact as PostgreSQL is
 
 
 QUICK = in_a_crowd(
