@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from ferryman.recovery import membership, session
 from ferryman.recovery.rhythm import LOOK_SECONDS
 from tests.support.beats import Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
+from tests.support.rhythms import CROWD
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ def test_an_insert_that_the_server_refused_is_tried_again_under_the_same_id(
 def test_a_beat_does_not_wait_for_ever_for_somebody_who_locks_its_row(
     database: str, life: SteppedLife, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "STATEMENT_SECONDS", 2.0)
+    monkeypatch.setattr(session, "STATEMENT_SECONDS", 1.0 * CROWD)
     life.step()
     with psycopg.connect(database) as other:
         other.execute("select from graphile_worker._private_workers for update")
@@ -316,7 +317,7 @@ def test_closing_ends_in_time_although_the_database_is_gone(database: str) -> No
     life = Life(make_conninfo(database, host="127.0.0.1", port=1))
     life.beats.start()
 
-    life.beats.close(seconds=10.0)
+    life.beats.close(seconds=60.0)
 
     assert life.beats._thread is not None
     assert not life.beats._thread.is_alive()

@@ -16,6 +16,7 @@ from ferryman.recovery.results import SweepStaleWorkersOptions
 if TYPE_CHECKING:
     from ferryman import SyncClient
     from tests.support.stage import Stage
+from tests.support.waiting import DEADLINE_SECONDS
 
 RECOVERED = "Job recovered after worker interruption"
 
@@ -147,7 +148,7 @@ async def test_workers_hear_of_recovered_jobs(stage: Stage, sweeper: Client, dat
     with psycopg.connect(database, autocommit=True) as listener:
         listener.execute('listen "jobs:insert"')
         await sweeper.sweep_stale_workers()
-        assert len([*listener.notifies(timeout=5, stop_after=1)]) == 1
+        assert len([*listener.notifies(timeout=DEADLINE_SECONDS, stop_after=1)]) == 1
 
 
 @pytest.mark.parametrize("flag_value", ["true", "1", '"yes"', "{}"])

@@ -10,7 +10,7 @@ import psycopg
 
 from tests.support.background import in_background
 from tests.support.functions import Functions
-from tests.support.waiting import until_somebody_waits
+from tests.support.waiting import DEADLINE_SECONDS, until_somebody_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def test_a_keyed_job_is_not_lost_to_a_claim_in_flight(functions: Functions, data
         adding = in_background(database, lambda mine: mine.add_job(payload={"version": 2}, job_key="k"))
         until_somebody_waits(functions.connection)
         worker.commit()
-    added = adding.result(timeout=30)
+    added = adding.result(DEADLINE_SECONDS)
     assert added["payload"] == {"version": 2}
     claimed, successor = functions.jobs()
     assert (claimed["id"], claimed["key"], claimed["attempts"]) == (waiting["id"], None, claimed["max_attempts"])
@@ -45,7 +45,7 @@ def test_a_keyed_job_is_not_lost_to_a_claim_that_is_rolled_back(functions: Funct
         adding = in_background(database, lambda mine: mine.add_job(payload={"version": 2}, job_key="k"))
         until_somebody_waits(functions.connection)
         worker.rollback()
-    assert adding.result(timeout=30)["id"] == waiting["id"]
+    assert adding.result(DEADLINE_SECONDS)["id"] == waiting["id"]
     assert [job["payload"] for job in functions.jobs()] == [{"version": 2}]
 
 
@@ -56,7 +56,7 @@ def test_a_keyed_job_is_not_lost_to_a_completion_in_flight(functions: Functions,
         adding = in_background(database, lambda mine: mine.add_job(job_key="k"))
         until_somebody_waits(functions.connection)
         worker.commit()
-    added = adding.result(timeout=30)
+    added = adding.result(DEADLINE_SECONDS)
     assert [(job["id"], job["key"]) for job in functions.jobs()] == [(added["id"], "k")]
 
 
@@ -68,7 +68,7 @@ def test_a_key_that_is_introduced_twice_at_once_is_one_job(functions: Functions,
         )
         until_somebody_waits(functions.connection)
         first.commit()
-    assert [row["payload"] for row in adding.result(timeout=30)] == [[1, 2], [1, 2]]
+    assert [row["payload"] for row in adding.result(DEADLINE_SECONDS)] == [[1, 2], [1, 2]]
     assert len(functions.jobs()) == 2
 
 
@@ -92,7 +92,7 @@ def test_of_many_additions_to_a_key_that_is_being_worked_on_none_is_lost(databas
     worker = in_background(database, work)
     _all_at_once([lambda n=n: produce(n * additions) for n in range(producers)])
     finished.set()
-    worker.result(timeout=30)
+    worker.result(DEADLINE_SECONDS)
     seen += [number for job in functions.jobs() for number in job["payload"]]
     assert sorted(seen) == list(range(producers * additions))
 
@@ -103,10 +103,10 @@ def test_a_producer_holds_no_later_key_while_it_waits_for_an_earlier_one(functio
         holder.add_job(job_key="a")
         adding = in_background(database, lambda mine: mine.add_jobs({"job_key": "z"}, {"job_key": "a"}))
         until_somebody_waits(functions.connection)
-        first.execute("set local lock_timeout = '5s'")
+        first.execute("set local lock_timeout = '60s'")
         holder.add_job(job_key="z")
         first.commit()
-    assert [row["key"] for row in adding.result(timeout=30)] == ["z", "a"]
+    assert [row["key"] for row in adding.result(DEADLINE_SECONDS)] == ["z", "a"]
 
 
 def test_producers_with_the_same_keys_in_any_order_do_not_block_each_other(database: str) -> None:
@@ -132,4 +132,4 @@ def test_producers_with_the_same_keys_in_any_order_do_not_block_each_other(datab
 def _all_at_once(calls: list[Callable[[], None]]) -> None:
     with ThreadPoolExecutor(max_workers=len(calls)) as executor:
         for future in [executor.submit(call) for call in calls]:
-            future.result(timeout=60)
+            future.result(DEADLINE_SECONDS)

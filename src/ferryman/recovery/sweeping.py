@@ -266,14 +266,17 @@ def _lock_batch(sweep: Sweep, workers: Sequence[DeadWorker], after: int) -> Step
 
 
 def _ask(sweep: Sweep, batch: _Batch) -> Steps[Answers]:
-    """Ask hooks about each job that would be recovered, with nothing locked, for as long as our patience lasts."""
+    """Ask hooks about each job that would be recovered, with nothing locked, for as long as our patience lasts.
+
+    About the first one in any case, so that sweeps come to an end however slow the machine is.
+    """
     asked = {facts.job_id: facts for facts, _ in batch.decisions(sweep.rules, None) if not facts.is_superseded}
     rows = yield recovering.read_interrupted_jobs([*asked])
     yield Commit()
     answers: dict[tuple[int, int], JobRecoveryResult] = {}
     end = time.monotonic() + sweep.patience_seconds
     for row in rows:
-        if time.monotonic() > end:
+        if answers and time.monotonic() > end:
             logger.warning(
                 "JobRecovery hooks are slow; %d jobs wait for the next sweep",
                 len(rows) - len(answers),
