@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from ferryman.cron import parse_crontab
 from ferryman.errors import CrontabError
 from tests.interop import crontabs
 from tests.support import nodes
+from tests.support.once import once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,14 +67,25 @@ def _with_doubles(entries: Any) -> Any:
     return object() if isinstance(entries, str) else json.loads(json.dumps(entries), parse_int=float)
 
 
-@pytest.fixture(scope="module")
-def cases() -> list[Case]:
+@pytest.fixture(scope="session")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    """Made once for all processes of the run, and read once by each."""
+
+    def make() -> str:
+        file = tmp_path_factory.mktemp("crontabs") / "cases.json"
+        file.write_text(json.dumps(_make_cases()))
+        return str(file)
+
+    return [Case(*case) for case in json.loads(Path(once("crontabs against node", make)).read_text())]
+
+
+def _make_cases() -> list[tuple[str, Any, Any]]:
     texts = [*crontabs.lines(LINES, SEED), *crontabs.files(FILES, SEED)]
     ours = [_read(text) for text in texts]
     minutes = _minutes(ours)
     theirs = _ask_node(texts, minutes)
     return [
-        Case(text, _theirs(answer), _ours(read, moments))
+        (text, _theirs(answer), _ours(read, moments))
         for text, answer, read, moments in zip(texts, theirs, ours, minutes, strict=True)
     ]
 
@@ -144,7 +157,7 @@ def _ask_node(texts: list[str], minutes: list[list[datetime]]) -> list[Any]:
         input="\n".join(questions) + "\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     return [json.loads(line) for line in done.stdout.rstrip("\n").split("\n")]
