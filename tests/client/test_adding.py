@@ -243,7 +243,7 @@ async def test_idle_workers_are_told_unless_the_caller_wants_quiet(client: Clien
         await client.add_raw_jobs([RawJobSpec("loud", {})] * 3)
         await client.add_raw_job("loud", {}, JobSpec(job_key="k"))
 
-        heard = [json.loads(notice.payload)["count"] async for notice in listener.notifies(stop_after=3, timeout=10)]
+        heard = [json.loads(notice.payload)["count"] async for notice in listener.notifies(stop_after=3, timeout=60)]
     assert heard == [1, 3, 1]
 
 

@@ -76,7 +76,7 @@ async def test_a_rescheduled_job_wakes_idle_workers(client: Client, jobs: dict[s
         await listener.execute('listen "jobs:insert"')
         await client.reschedule_jobs([jobs["failed"].id], RescheduleJobOptions(attempts=0))
 
-        heard = [notice.channel async for notice in listener.notifies(stop_after=1, timeout=10)]
+        heard = [notice.channel async for notice in listener.notifies(stop_after=1, timeout=60)]
     assert heard == ["jobs:insert"]
 
 

@@ -121,7 +121,7 @@ async def test_the_clock_of_the_machine_comes_back_in_time() -> None:
     moment = datetime.now(UTC) + timedelta(milliseconds=50)
     await clock.sleep_until(moment)
     assert clock.now() >= moment
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(60):
         await clock.sleep_until(moment - HOUR)
 
 
@@ -134,7 +134,7 @@ async def test_a_clock_that_is_set_back_while_somebody_sleeps_keeps_nobody_waiti
     sleeping = asyncio.ensure_future(clock.sleep_until(clock.now() + timedelta(milliseconds=100)))
     await asyncio.sleep(0.02)
     offset = HOUR
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await sleeping
 
 

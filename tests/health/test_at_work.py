@@ -69,7 +69,7 @@ async def test_the_queue_of_a_live_worker_whose_job_was_deleted_is_left_until_it
     @app.task
     async def slow(number: int) -> None:
         begun.append(number)
-        await asyncio.wait_for(go_on.wait(), 30)
+        await asyncio.wait_for(go_on.wait(), 60)
 
     for number in (1, 2):
         await client.add_raw_job("slow", {"number": number}, JobSpec(queue_name="q"))

@@ -50,6 +50,14 @@ def _count(observer: psycopg.Connection, by: str) -> int:
     return sum(job["by"] == by for job in _jobs(observer))
 
 
+def _waiting(observer: psycopg.Connection) -> int:
+    """How many connections wait for a lock."""
+    [count] = observer.execute(
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    ).fetchone()
+    return int(count)
+
+
 def _last(observer: psycopg.Connection) -> datetime | None:
     [last] = observer.execute("select min(last_execution) from graphile_worker._private_known_crontabs").fetchone()
     return last
@@ -64,8 +72,12 @@ async def test_minutes_that_both_make_up_for_at_the_same_time_fire_once(
         make_known(observer, name, now - timedelta(hours=40))
     async with Client(database) as client:
         with nodes.working(version, database, command="schedule", crontab=_crontab("node", "2d")) as node:
-            await until(lambda: _count(observer, "node") > 0, "Node has begun to schedule")
-            await _scheduler(client, "2d").tick()
+            with psycopg.connect(database) as holder:
+                holder.execute("select from graphile_worker._private_known_crontabs for update")
+                await until(lambda: _waiting(observer) == 1, "Node has begun to schedule")
+                ticking = asyncio.create_task(_scheduler(client, "2d").tick())
+                await until(lambda: _waiting(observer) == 2, "we have begun too")
+            await ticking
             assert node.stop() == "stopped"
 
     jobs = _jobs(observer)

@@ -27,7 +27,7 @@ JOBS, QUEUES = 2_000, 20
 @pytest.mark.parametrize("version", ["0.17", "0.18"])
 async def test_each_job_runs_once_and_queues_stay_serial(version: str, database: str, tmp_path: Path) -> None:
     history = tmp_path / "history"
-    app = App(database)
+    app, added = App(database), 0
 
     @app.task(identifier="shared")
     async def shared(n: int, queue: str) -> None:
@@ -42,18 +42,29 @@ async def test_each_job_runs_once_and_queues_stay_serial(version: str, database:
             worker = Worker(app, concurrency=4, hooks=hooks)
             running = asyncio.create_task(worker.run())
             await has_started.wait()
-            await client.add_jobs([_job(shared, number) for number in range(JOBS)])
             with psycopg.connect(database, autocommit=True) as observer:
-                await until(lambda: _is_empty(observer), "all jobs are done")
+                # Whoever is paused by the machine may miss them all; then there are more.
+                while added == 0 or not {"node", "ferryman"} <= _starts(history).keys():
+                    await client.add_jobs([_job(shared, number) for number in range(added, added + JOBS)])
+                    added += JOBS
+                    await until(lambda: _is_empty(observer), "all jobs are done")
             worker.request_shutdown()
             await running
             assert node.stop() == "stopped"
 
-    events = [json.loads(line) for line in history.read_text().splitlines()]
+    events = _events(history)
     starts = [event for event in events if event["what"] == "start"]
-    assert sorted(event["n"] for event in starts) == list(range(JOBS))
-    assert {"node", "ferryman"} <= Counter(event["by"] for event in starts).keys()
+    assert sorted(event["n"] for event in starts) == list(range(added))
     assert _overlaps(events) == []
+
+
+def _events(history: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in history.read_text().splitlines()]
+
+
+def _starts(history: Path) -> Counter[str]:
+    """How many jobs each side has begun."""
+    return Counter(event["by"] for event in _events(history) if event["what"] == "start")
 
 
 def _job(task: Any, number: int) -> tuple[Any, JobSpec]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -11,7 +9,7 @@ import pytest
 
 from tests.support import nodes
 from tests.support.fleet import idle_app
-from tests.support.rhythms import QUICK, recovery_of
+from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.stage import Stage
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
@@ -32,7 +30,7 @@ def stage(database: str) -> Iterator[Stage]:
 @pytest.fixture
 async def _sweeper(database: str) -> AsyncIterator[None]:
     """A worker of ours that sweeps often. Locks of six minutes are far beyond its threshold."""
-    async with running(worker_of(idle_app(database), recovery=recovery_of())):
+    async with running(worker_of(idle_app(database), recovery=recovery_of(PATIENT))):
         yield
 
 
@@ -71,12 +69,10 @@ async def test_a_rust_worker_that_beats_keeps_its_jobs_and_one_that_stops_is_swe
     stage.query("select graphile_worker.worker_heartbeat(%s)", RUST_ID)
     job_id = stage.held_job(RUST_ID, age="6 minutes", queue_name="q")
 
-    ends_at = time.monotonic() + 2 * QUICK["sweep_threshold"]
-    while time.monotonic() < ends_at:
-        stage.query("select graphile_worker.worker_heartbeat(%s)", RUST_ID)
-        await asyncio.sleep(QUICK["heartbeat_interval"])
+    await until_swept(stage)
     assert stage.job(job_id)["locked_by"] == RUST_ID
 
+    stage.worker(RUST_ID, age="6 minutes")
     await until(lambda: stage.job(job_id)["locked_by"] is None, "the silent worker is swept")
     assert [(crash["started"], crash["reason"]) for crash in stage.crashes(job_id)] == [(True, "silent")]
     assert stage.queue("q")["locked_by"] is None

@@ -122,7 +122,7 @@ def test_a_job_whose_task_is_being_introduced_elsewhere_is_stored(functions: Fun
         adding = in_background(database, lambda mine: mine.add_job("new task", queue_name="new queue"))
         until_somebody_waits(observer)
         other.commit()
-        assert adding.result(timeout=30)["id"] is not None
+        assert adding.result(timeout=60)["id"] is not None
     assert functions.query("select count(*) from graphile_worker.jobs") == [{"count": 2}]
 
 

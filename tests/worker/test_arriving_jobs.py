@@ -51,7 +51,7 @@ async def test_jobs_that_wait_do_not_keep_the_others_of_their_claim_waiting(
     meeting = RawJobSpec("meet", {})
     mixed = [*numbered(2), meeting, meeting, *numbered(1), meeting, *numbered(2)]
     await client.add_raw_jobs(mixed * 3)
-    await asyncio.wait_for(run_all(app, concurrency=3), 30)
+    await asyncio.wait_for(run_all(app, concurrency=3), 60)
 
     assert (len(ran), most) == (15, 3)
 

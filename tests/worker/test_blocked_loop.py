@@ -39,7 +39,7 @@ async def test_the_log_names_task_job_file_and_line_while_the_loop_is_blocked(
 
     @app.task
     async def hog() -> None:
-        was_told.wait(30)  # blocks the loop until the watch has spoken
+        was_told.wait(120)  # blocks the loop until the watch has spoken
 
     line = hog.function.__code__.co_firstlineno + 2
     job = await client.add_job(hog.job())

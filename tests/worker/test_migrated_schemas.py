@@ -43,7 +43,7 @@ async def test_a_breaking_migration_ends_the_worker_after_its_jobs(
     await client.add_job(work.job())
 
     with pytest.raises(IncompatibleSchemaError, match="breaking revision 21"):
-        await asyncio.wait_for(worker.run(), 30)
+        await asyncio.wait_for(worker.run(), 60)
     assert has_begun.is_set()
     assert jobs(connection) == []
     assert reasons == [ShutdownReason.ERROR]

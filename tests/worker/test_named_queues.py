@@ -34,7 +34,7 @@ class Traffic:
         self.inside[queue] += 1
         self.most_at_once[queue] = max(self.most_at_once[queue], self.inside[queue])
         try:
-            await asyncio.wait_for(self.go_on.wait(), 30)
+            await asyncio.wait_for(self.go_on.wait(), 60)
         finally:
             self.inside[queue] -= 1
 

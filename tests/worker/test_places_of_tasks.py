@@ -97,7 +97,7 @@ async def test_an_attempt_that_takes_too_long_fails(
 
         @decorate
         def slow() -> None:
-            end.wait(20)
+            end.wait(120)
 
     await client.add_raw_job("slow")
     await run_all(app)
@@ -113,7 +113,7 @@ async def test_threads_that_outlive_their_timeout_do_not_keep_others_waiting(app
 
     @app.task(timeout=timedelta(milliseconds=50))
     def slow() -> None:
-        end.wait(20)
+        end.wait(120)
 
     @app.task
     def quick() -> None:

@@ -106,7 +106,7 @@ async def test_trouble_with_the_database_does_not_end_it_early(
     life = asyncio.create_task(run_all(app))
     await until(lambda: "claiming jobs failed" in caplog.text, "a claim failed")
     connection.execute("alter table graphile_worker._private_jobs rename column hidden to run_at")
-    await asyncio.wait_for(life, 20)
+    await asyncio.wait_for(life, 60)
 
     assert (ran, jobs(connection)) == ([1], [])
 

@@ -22,6 +22,7 @@ from ferryman.hooks import (
     WorkerStart,
 )
 from ferryman.worker import running as module
+from ferryman.worker import stopping
 from tests.support.waiting import somebody_waits_for_a_lock, until
 from tests.support.workers import MINUTES, jobs, only_job, queues, running, worker_of
 
@@ -131,7 +132,10 @@ async def test_asked_again_clearly_later_jobs_are_interrupted_at_once(
     assert (job.attempts, job.locked_at, job.last_error) == (0, None, INTERRUPTED)
 
 
-async def test_asked_again_at_once_jobs_keep_their_time(app: App, client: Client, connection) -> None:
+async def test_asked_again_at_once_jobs_keep_their_time(
+    app: App, client: Client, connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "SECONDS_THAT_A_STORM_LASTS", 600)  # however long it takes to ask
     go_on, worker = asyncio.Event(), worker_of(app)
     has_begun = define(app, go_on.wait)
     await client.add_raw_job("work")
@@ -309,7 +313,7 @@ async def test_a_shutdown_signal_of_ones_own_ends_the_worker(app: App, client: C
         signal.set()
 
     await client.add_job(work.job())
-    await asyncio.wait_for(worker_of(app, hooks=hooks, shutdown_signal=signal.wait).run(), 30)
+    await asyncio.wait_for(worker_of(app, hooks=hooks, shutdown_signal=signal.wait).run(), 60)
 
     assert reasons == [ShutdownReason.GRACEFUL]
 
@@ -318,7 +322,7 @@ async def test_a_shutdown_signal_that_fails_ends_the_worker_too(app: App, caplog
     async def broken() -> None:
         raise OSError("no such file")
 
-    await asyncio.wait_for(worker_of(app, shutdown_signal=broken).run(), 30)
+    await asyncio.wait_for(worker_of(app, shutdown_signal=broken).run(), 60)
 
     assert "the shutdown signal failed" in caplog.text
 
@@ -329,7 +333,7 @@ async def test_a_program_that_handles_signals_itself_can_say_so(app: App) -> Non
     worker = worker_of(app, hooks=hooks)
     hooks.on(WorkerStart, lambda event: worker.request_shutdown(by_signal=True))
 
-    await asyncio.wait_for(worker.run(), 30)
+    await asyncio.wait_for(worker.run(), 60)
 
     assert reasons == [ShutdownReason.SIGNAL]
 

@@ -113,5 +113,5 @@ def test_a_worker_runs_outside_the_main_thread_too(app: App, database: str) -> N
     worker = Worker(app)
     worker_thread = threading.Thread(target=lambda: asyncio.run(worker.run_once()))
     worker_thread.start()
-    worker_thread.join(20)
+    worker_thread.join(60)
     assert not worker_thread.is_alive()

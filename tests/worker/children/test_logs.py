@@ -110,11 +110,9 @@ async def test_a_child_that_logs_all_the_time_leaves_others_their_turn_and_ends_
     note = tmp_path / "begun"
     order = order_for(tasks.log_for_ever, note=str(note))
     # Slower than the child, so that there is always something to read.
-    chatter = asyncio.create_task(pool.run(order, timedelta(seconds=5), on_note=lambda _: time.sleep(0.001)))
+    chatter = asyncio.create_task(pool.run(order, timedelta(seconds=2), on_note=lambda _: time.sleep(0.001)))
     pid = await noted_pid(note)
-    started = time.monotonic()
     assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
-    with pytest.raises(TimeoutError, match="ran for more than 5 s"):
+    with pytest.raises(TimeoutError, match="ran for more than 2 s"):
         await chatter
     await gone(pid)
-    assert time.monotonic() - started < 30

@@ -73,5 +73,5 @@ def test_where_the_kernel_does_not_help_a_hangup_ends_the_child() -> None:
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], env=FROM_ROOT, cwd=cwd, capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, *arguments], env=FROM_ROOT, cwd=cwd, capture_output=True, text=True, timeout=60, check=False
     )
