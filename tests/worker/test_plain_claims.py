@@ -148,9 +148,9 @@ async def test_without_announcements_a_slot_that_ends_looks_for_what_its_job_may
     async def go_on(left: int, ctx: WorkerContext) -> None:
         await ctx.client.add_raw_job(*(("go_on", {"left": left - 1}) if left else ("note", {"number": 1})))
 
-    async with running(worker_of(app, poll_interval=timedelta(seconds=2), use_notification_delivery=False)):
-        await client.add_raw_job("go_on", {"left": 25})
-        await until(lambda: ran == [1], "the last of them runs, long before 25 polls have passed")
+    await client.add_raw_job("go_on", {"left": 25})
+    async with running(worker_of(app, poll_interval=HOUR, use_notification_delivery=False)):
+        await until(lambda: ran == [1], "the last of them runs without a poll")
 
 
 async def test_tasks_that_were_cleaned_away_are_noticed_although_others_keep_the_worker_busy(

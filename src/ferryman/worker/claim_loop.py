@@ -50,6 +50,7 @@ class ClaimLoop:
         self._hears_of_jobs = hears_of_jobs
         self._is_announced = False
         self._waits_for_slots = False
+        self._has_slot_ended = False
         self._trouble = Trouble("claiming jobs")
 
     def wake(self) -> None:
@@ -62,6 +63,7 @@ class ClaimLoop:
 
         Unless its completion would have to wait: a claim takes it along.
         """
+        self._has_slot_ended = True
         if self._waits_for_slots or self._settler.is_completing:
             self._alarm.ring()
 
@@ -96,6 +98,7 @@ class ClaimLoop:
             await self._alarm.wait(SECONDS_HELD_BACK)
             return None
         self._alarm.hush()
+        self._has_slot_ended = False
         try:
             claimed = await self._claim_and_complete(free)
         except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
@@ -134,6 +137,10 @@ class ClaimLoop:
             await self._wait_for_slots(seconds)  # one that ends may have added some
 
     async def _wait_for_slots(self, seconds: float) -> None:
+        """Wait for a job to end. One that ended during the last claim may have added jobs which that did not see."""
+        if self._has_slot_ended:
+            self._has_slot_ended = False
+            return
         self._waits_for_slots = True
         await self._alarm.wait(seconds)
         self._waits_for_slots = False
