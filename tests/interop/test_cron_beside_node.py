@@ -69,7 +69,7 @@ async def test_minutes_that_both_make_up_for_at_the_same_time_fire_once(
 ) -> None:
     now = datetime.now(UTC)
     for name in NAMES:
-        make_known(observer, name, now - timedelta(hours=40))
+        make_known(observer, name, now - timedelta(hours=10))
     async with Client(database) as client:
         with nodes.working(version, database, command="schedule", crontab=_crontab("node", "2d")) as node:
             with psycopg.connect(database) as holder:
@@ -86,7 +86,7 @@ async def test_minutes_that_both_make_up_for_at_the_same_time_fire_once(
     for name in NAMES:
         minutes = sorted(job["minute"] for job in jobs if job["name"] == name)
         assert minutes == [minutes[0] + number * MINUTE for number in range(len(minutes))]
-        assert now - timedelta(hours=40) <= minutes[0] <= now - timedelta(hours=40) + MINUTE
+        assert now - timedelta(hours=10) <= minutes[0] <= now - timedelta(hours=10) + MINUTE
         assert minutes[-1] >= now - MINUTE
     assert _count(observer, "node") > 0
     assert _count(observer, "ferryman") > 0
