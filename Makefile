@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 SHELL  := bash
+# Tests start hundreds of interpreters, and none of them should compile us again.
+unexport PYTHONDONTWRITEBYTECODE
 .SHELLFLAGS := -o pipefail -c
 
 # More processes than cores, as most tests wait most of the time. Tests are dealt out one by one, the slowest first.
@@ -13,7 +15,7 @@ PYTEST := $(BIN)/pytest --dist load --maxschedchunk 1 --durations 10 --durations
 	$(if $(SEED),--seed $(SEED) --hypothesis-seed $(SEED))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check bench clean proof proof-kills proof-recovery proof-plans proof-model proof-soak proof-short
+.PHONY: help demo test test-fast check check-style check-types check-imports check-tests bench clean proof proof-kills proof-recovery proof-plans proof-model proof-soak proof-short
 
 help:  ## Show these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,10 +31,20 @@ test-fast: $(VENV)/ready  ## Run the tests that take less than a second each: fo
 	@$(PYTEST) -m 'not realtime and not slow' --numprocesses $(CROWD)
 
 check: $(VENV)/ready
+	@$(MAKE) --no-print-directory --jobs --output-sync check-style check-types check-imports check-tests
+
+check-style:
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+
+check-types:
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+
+check-imports:
+	@$(BIN)/lint-imports | tail --lines 4
+
+check-tests:  # that all can be imported; pytest keeps what it made of them for the processes that will run them
+	@$(BIN)/pytest --collect-only --quiet | tail --lines 1
 
 bench: $(VENV)/ready  ## Measure Ferryman beside its peers; installs them first, and takes half an hour
 	@$(BIN)/python -m benchmarks
