@@ -41,10 +41,10 @@ check-types:
 	@$(BIN)/mypy
 
 check-imports:
-	@$(BIN)/lint-imports | tail --lines 4
+	@said=$$($(BIN)/lint-imports) && tail -n 1 <<<"$$said" || { echo "$$said"; exit 1; }
 
 check-tests:  # that all can be imported; pytest keeps what it made of them for the processes that will run them
-	@$(BIN)/pytest --collect-only --quiet | tail --lines 1
+	@said=$$($(BIN)/pytest --collect-only --quiet) && tail -n 1 <<<"$$said" || { echo "$$said"; exit 1; }
 
 bench: $(VENV)/ready  ## Measure Ferryman beside its peers; installs them first, and takes half an hour
 	@$(BIN)/python -m benchmarks
