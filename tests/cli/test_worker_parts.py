@@ -7,10 +7,10 @@ import json
 import logging
 import os
 import socket
-import time
 import urllib.request
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +18,7 @@ import pytest
 
 from ferryman import App, WorkerOptions, WorkerRecoveryConfig, WorkerShutdownConfig
 from ferryman.cli.loops import loop_factory
+from ferryman.cli.worker import vitals
 from ferryman.cli.worker.health import serve_health
 from ferryman.cli.worker.logs import JsonFormatter, TextFormatter
 from ferryman.cli.worker.plan import RECOVERY, Plan
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 MINUTE = timedelta(minutes=1)
 
 
-def test_a_loop_that_is_silent_for_too_long_is_not_alive() -> None:
-    long_ago = time.monotonic() - LONGEST_SILENCE_SECONDS - 1
-    silent = Vitals("ready", seen_at=long_ago)
+def test_a_loop_that_is_silent_for_too_long_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(vitals, "time", SimpleNamespace(monotonic=lambda: now))
+    silent, loud = Vitals("ready", seen_at=now - LONGEST_SILENCE_SECONDS - 1), Vitals("ready", seen_at=now)
 
-    assert liveness([Vitals("ready")]).is_good
-    assert not liveness([Vitals("ready"), silent]).is_good
+    assert liveness([loud]).is_good
+    assert not liveness([loud, silent]).is_good
     assert liveness([silent], patience=LONGEST_SILENCE_SECONDS + 5).is_good
     assert not readiness([silent]).is_good
     assert "has not ticked for 31 s" in liveness([silent]).status
