@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.crash_site import CrashSite
 
+pytestmark = pytest.mark.program
+
 
 PATIENCE_SECONDS = 2 * math.ceil(CROWD)
 """How long a silent connection is trusted. Drivers know no less, and a busy machine may take its time to answer."""

@@ -14,6 +14,8 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from tests.support.crash_site import CrashSite
 
+pytestmark = pytest.mark.program
+
 POINTS = ["after_claim", "handler_running", "handler_done", "settle_committed"]
 EXIT_CODES = {"kill": -signal.SIGKILL, "exit": sync_points.EXIT_CODE}
 

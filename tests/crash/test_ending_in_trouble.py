@@ -14,6 +14,8 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from tests.support.crash_site import CrashSite
 
+pytestmark = pytest.mark.program
+
 __all__ = ["proxy"]
 
 FOR_EVER = 3600

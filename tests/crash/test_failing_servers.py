@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.history import History
 
+pytestmark = pytest.mark.program
+
 NAME = "the worker"
 
 

@@ -13,6 +13,8 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from tests.support.crash_site import CrashSite
 
+pytestmark = pytest.mark.program
+
 
 @pytest.mark.parametrize("prefetch", [None, 10], ids=["direct", "local queue"])
 @pytest.mark.parametrize("point", POINTS)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.support.crash_site import CrashSite
 
+pytestmark = pytest.mark.program
+
 JOBS = "graphile_worker._private_jobs"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 QUEUES = [None, None, None, "a", "b"]
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow, pytest.mark.program]
 
 
 async def test_after_all_workers_were_killed_at_once_under_load_new_ones_run_everything(fleet: Fleet) -> None:
@@ -59,7 +59,7 @@ async def test_one_job_in_a_hundred_that_kills_its_process_fails_for_good_and_al
     """While there is much to do. Workers claim ahead, so that many a job is held by those who die."""
     poisonous: list[int] = []
     harmless: list[int] = []
-    for _ in range(4):
+    for _ in range(2):
         harmless += await add_many(fleet, 99)
         poisonous += await fleet.add("die", ways=["killed"])
     members = [fleet.start(PATIENT, concurrency=1, prefetch=prefetch) for prefetch in (None, 5, 5)]

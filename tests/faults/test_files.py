@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NAME = "the worker"
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.program]
 
 
 @pytest.mark.parametrize("prefetch", [None, 10], ids=["direct", "local queue"])

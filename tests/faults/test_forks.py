@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CODES = {"return": 0, "exit": 3, "raise": 1, "await": 1}
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.program]
 
 
 @pytest.mark.parametrize("way", CODES)

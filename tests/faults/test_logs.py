@@ -40,7 +40,7 @@ async def lie(ctx: WorkerContext, text: str) -> None:
 """
 WORKER = [sys.executable, "-m", "ferryman", "worker", "tasks"]
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.program]
 
 
 @pytest.fixture

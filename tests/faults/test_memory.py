@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 SPARE_BYTES = 400_000_000
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.program]
 
 
 @pytest.mark.parametrize("task", ["hoard", "hoard_in_a_thread"])
 async def test_a_handler_that_runs_out_of_memory_fails_and_the_others_go_on(site: CrashSite, task: str) -> None:
     """The process has a limit, so that Python is refused memory, as with `ulimit -v`."""
     waiting = await site.add(2, gate=str(site.gate))
-    worker = site.start(faults=None, fresh=True)
+    worker = site.start(faults=None)
     await until(lambda: len(site.history.jobs("started")) == 2, "others run")
     limit = size(worker.pid) + SPARE_BYTES
     resource.prlimit(worker.pid, resource.RLIMIT_AS, (limit, limit))
@@ -62,7 +62,7 @@ async def test_a_child_that_the_kernel_kills_for_its_memory_fails_one_job_and_th
     """By the kernel itself where a control group can be made; elsewhere the child sends itself the same signal."""
     payload = {"history": str(site.history.path)}
     waiting = await site.add(1, task="work_in_child", gate=str(site.gate), **payload)
-    worker = site.start(faults=None, fresh=True)
+    worker = site.start(faults=None)
     await until(lambda: site.history.jobs("started") == waiting, "another child runs")
 
     there = None if group is None else str(group)

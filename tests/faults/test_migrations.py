@@ -31,7 +31,7 @@ WITHOUT_THE_LAST_EXTENSIONS = """
     delete from graphile_worker._ferryman_migrations where id in (3, 5, 6);
 """
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.program]
 
 
 @pytest.mark.parametrize("command", ["CREATE SCHEMA", "CREATE TABLE", "CREATE INDEX", "CREATE FUNCTION"])

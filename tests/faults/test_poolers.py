@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 QUEUES = [None, None, "a", "b"]
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.program]
 
 
 @pytest.fixture

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 JOBS = 20_000 if os.environ.get("FERRYMAN_PROOF") else 5_000
 
-pytestmark = pytest.mark.timeout(900)  # about 20 s when the machine has nothing else to do
+pytestmark = pytest.mark.timeout(900)
 
 
+@pytest.mark.slow
+@pytest.mark.program
 def test_after_thousands_of_jobs_a_worker_needs_no_more_memory_files_or_connections(
     server: EmbeddedPostgres,
 ) -> None:

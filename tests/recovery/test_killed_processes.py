@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from ferryman import SweepStaleWorkersResult
 
+pytestmark = pytest.mark.program
+
 
 @pytest.fixture
 def site(database: str, tmp_path: Path) -> Iterator[CrashSite]:

@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.beats import over_tcp
 from tests.support.network import Fate, Proxy
 from tests.support.rhythms import CROWD, PATIENT, QUICK, in_a_crowd
@@ -13,6 +15,8 @@ from tests.support.rhythms import CROWD, PATIENT, QUICK, in_a_crowd
 if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.fleet import Fleet
+
+pytestmark = [pytest.mark.program, pytest.mark.slow]
 
 MINUTE = 1.4 * CROWD
 """Seconds, at this pace."""

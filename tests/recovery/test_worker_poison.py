@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.support.fleet import Fleet
     from tests.support.processes import WorkerProgram
 
+pytestmark = pytest.mark.program
+
 MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
 MEMORY_BYTES = 200_000_000
 EXIT_CODES = {

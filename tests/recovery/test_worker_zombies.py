@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tests.support.fleet import Fleet
     from tests.support.processes import WorkerProgram
 
+pytestmark = pytest.mark.program
+
 ROUNDS = 2
 
 

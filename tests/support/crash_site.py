@@ -29,6 +29,7 @@ class CrashSite:
         self.history = history
         self.gate: Path = history.path.with_name("gate")
         self._workers: list[WorkerProgram] = []
+        self._connection: psycopg.Connection | None = None
 
     def start(self, dsn: str | None = None, **options: Any) -> WorkerProgram:
         """Start a worker process."""
@@ -38,6 +39,7 @@ class CrashSite:
     def close(self) -> None:
         for worker in self._workers:
             worker.end()
+        self._disconnect()
 
     def open_gate(self) -> None:
         """Let jobs that wait at the gate end."""
@@ -118,5 +120,18 @@ class CrashSite:
         return {state_of(pid) for (pid,) in sessions} <= {"S", ""}
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
-            return connection.execute(query, values).fetchall()
+        try:
+            return self._connected().execute(query, values).fetchall()
+        except psycopg.OperationalError:  # the server may have been killed since
+            self._disconnect()
+            return self._connected().execute(query, values).fetchall()
+
+    def _connected(self) -> psycopg.Connection:
+        if self._connection is None:
+            self._connection = psycopg.connect(self.dsn, autocommit=True)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -7,34 +7,39 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import psycopg
 
 DEADLINE_SECONDS = 100.0
 """On the busiest machine, whatever happens has happened by then."""
+SHORTEST_PAUSE_SECONDS = 0.005
+LONGEST_PAUSE_SECONDS = 0.05
 
 
 async def until(is_true: Callable[[], Any], what: str, *, within: float | None = None) -> Any:
     """The first answer that is true; fail with `what` when none ever is."""
-    deadline = _deadline(within)
-    while not (answer := is_true()):
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        await asyncio.sleep(0.005)
+    pauses = _pauses(what, within)
+    while not (answer := is_true()):  # noqa: ASYNC110 - facts outside of this process ring no bell
+        await asyncio.sleep(next(pauses))
     return answer
 
 
 def until_blocking(is_true: Callable[[], Any], what: str, *, within: float | None = None) -> Any:
     """The same for tests without an event loop."""
-    deadline = _deadline(within)
+    pauses = _pauses(what, within)
     while not (answer := is_true()):
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.005)
+        time.sleep(next(pauses))
     return answer
 
 
-def _deadline(within: float | None) -> float:
-    return time.monotonic() + (DEADLINE_SECONDS if within is None else within)
+def _pauses(what: str, within: float | None) -> Iterator[float]:
+    """Ever longer ones, so that who waits for long leaves the machine to those who work."""
+    begun = time.monotonic()
+    limit = DEADLINE_SECONDS if within is None else within
+    while (waited := time.monotonic() - begun) < limit:
+        yield min(LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS + waited / 20)
+    raise AssertionError(f"never happened: {what}")
 
 
 def waiting_for_locks(observer: psycopg.Connection) -> int:
