@@ -1,4 +1,4 @@
-"""How each step of a history is done, in the world and in the model, and that both agree on what comes back."""
+"""How each step of a history is done, in the database and in the model, and that both agree on what comes back."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ferryman.recovery.watching import Dead, Observer, Sign
 from ferryman.worker.claims import task_ids
 from ferryman.worker.outcomes import Failed
 from ferryman.worker.settler import Settler
+from tests.model.model_database import SECOND, Line, as_moment, as_time
 from tests.model.oracle import Job, Oracle, Registered
 from tests.model.sweeping import ModelSweep, Rules, Seen
 from tests.model.watching import ModelObserver, Shown
 from tests.model.workers import POLICIES, Held, Worker, app
-from tests.model.world import SECOND, Line, as_moment, as_time
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ferryman.retries import OnCrash
     from ferryman.worker.claims import Claim
     from ferryman.worker.outcomes import Outcome, Settlement
-    from tests.model.world import World
+    from tests.model.model_database import ModelDatabase
 
 START = 1_900_000_000 * SECOND
 STEP = SECOND // 64
@@ -53,13 +53,13 @@ class Actions:
     witness: counts what was seen in all histories
     """
 
-    def __init__(self, world: World, witness: Counter[str]) -> None:
-        self.world = world
+    def __init__(self, model_database: ModelDatabase, witness: Counter[str]) -> None:
+        self.database = model_database
         self.witness = witness
         self.oracle = Oracle(START, START, START - 365 * 86400 * SECOND)
         self.workers: list[Worker] = []
         self.gone: list[Worker] = []
-        self.watcher = Worker(world, "direct", {}, "requeue")
+        self.watcher = Worker(model_database, "direct", {}, "requeue")
         self.numbers = 0
         self.added: set[int] = set()
         self.dead: dict[str, Dead] = {}
@@ -70,7 +70,7 @@ class Actions:
 
     def _prepare(self, delay: int, max_crashes: int) -> None:
         """Empty tables, the rules of this history, and the one who watches."""
-        self.world.reset()
+        self.database.reset()
         self.settings = WorkerRecoveryConfig(
             heartbeat_interval=timedelta(seconds=LOOK),
             sweep_threshold=timedelta(seconds=SWEEP_THRESHOLD),
@@ -90,9 +90,9 @@ class Actions:
             policies=POLICIES,
         )
         self._pass()
-        numbers = task_ids(self.world.fetch(working.register_tasks([*POLICIES])))
+        numbers = task_ids(self.database.fetch(working.register_tasks([*POLICIES])))
         self.task_ids = {name: number for number, name in numbers.items()}
-        self.world.run(store_policies(app.tasks.values()))
+        self.database.run(store_policies(app.tasks.values()))
         self._register(self.watcher)
 
     def _pass(self, time: int = 0, *, begun_before: int = 0) -> None:
@@ -100,7 +100,7 @@ class Actions:
         self.witness["passes"] += 1
         self.oracle.at += time + STEP
         self.oracle.begun_at = self.oracle.at - begun_before
-        self.world.set_clock(self.oracle.at, begun_at=self.oracle.begun_at, up_since=self.oracle.up_since)
+        self.database.set_clock(self.oracle.at, begun_at=self.oracle.begun_at, up_since=self.oracle.up_since)
 
     def _awake(self, *, holding: bool = False) -> list[Worker]:
         return [worker for worker in self.workers if not worker.is_frozen and (worker.held or not holding)]
@@ -146,7 +146,7 @@ class Actions:
             priority=priority,
             flags=(INFRASTRUCTURE_RESILIENT_FLAG,) if is_resilient else None,
         )
-        added = self.world.client.add_raw_job(task, [self.oracle.at], spec)
+        added = self.database.client.add_raw_job(task, [self.oracle.at], spec)
         new = Job(
             id=added.id,
             task=task,
@@ -166,7 +166,7 @@ class Actions:
 
     def _join(self, *, kind: str, tasks: Sequence[str], on_crash: OnCrash, avoids_resilient: bool) -> None:
         known = {self.task_ids[name]: name for name in tasks}
-        worker = Worker(self.world, kind, known, on_crash, avoids_resilient=avoids_resilient)
+        worker = Worker(self.database, kind, known, on_crash, avoids_resilient=avoids_resilient)
         self._register(worker)
         self.workers.append(worker)
 
@@ -178,7 +178,7 @@ class Actions:
         if not worker.registers:
             return
         self._open_session(worker)
-        self.world.fetch(beating.register_worker(worker.id, self._metadata(worker)))
+        self.database.fetch(beating.register_worker(worker.id, self._metadata(worker)))
         self._note_registered(worker)
 
     def _metadata(self, worker: Worker) -> dict[str, Any]:
@@ -202,13 +202,13 @@ class Actions:
         if worker.kind != "rust" and worker.session_key not in self.oracle.sessions:
             self.numbers += 1
             worker.session_key = self.numbers
-            self.world.hold_session(worker.session_key)
+            self.database.hold_session(worker.session_key)
             self.oracle.sessions.add(worker.session_key)
 
     def _lose_session(self, worker: Worker) -> None:
         if worker.session_key in self.oracle.sessions:
             assert worker.session_key is not None
-            self.world.lose_session(worker.session_key)
+            self.database.lose_session(worker.session_key)
             self.oracle.sessions.remove(worker.session_key)
 
     def _beat(self, worker: Worker) -> None:
@@ -217,9 +217,9 @@ class Actions:
             return
         if worker.kind != "rust" and worker.session_key not in self.oracle.sessions:
             self._open_session(worker)
-            is_registered = bool(self.world.fetch(beating.rejoin_worker(worker.id, self._metadata(worker))))
+            is_registered = bool(self.database.fetch(beating.rejoin_worker(worker.id, self._metadata(worker))))
         else:
-            [(is_registered, _)] = self.world.fetch(
+            [(is_registered, _)] = self.database.fetch(
                 beating.pulse(worker.id, is_due=True, watch_step="none", watch_key=0)
             )
         self._has_heard(worker, is_registered)
@@ -240,17 +240,17 @@ class Actions:
     def _claim(self, worker: Worker, wanted: int) -> None:
         self._give_back_unheard(worker)
         ideal = self._claimable(worker)[:wanted]
-        claimed = self.world.do(worker.claimer.claim(wanted))
+        claimed = self.database.do(worker.claimer.claim(wanted))
         assert [claim.job_id for claim in claimed.claims] == [job.id for job in ideal]
         self._has_claimed(worker, claimed.claims)
 
     def _claim_unheard(self, worker: Worker, wanted: int) -> None:
-        self.world.do(worker.claimer.give_back_lost())
+        self.database.do(worker.claimer.give_back_lost())
         self._give_back_unheard(worker)
         ideal = self._claimable(worker)[:wanted]
         worker.line.loses_reply = True
         with pytest.raises(DatabaseUnavailableError):
-            self.world.do(worker.claimer.claim(wanted))
+            self.database.do(worker.claimer.claim(wanted))
         worker.line.loses_reply = False
         worker.unheard_as.add(worker.id)
         self.oracle.claim(ideal, worker.id)
@@ -289,7 +289,7 @@ class Actions:
     def _settle(self, worker: Worker, endings: Sequence[tuple[Held, Outcome]]) -> None:
         """Through the real settler, all together."""
         self.reports = {}
-        self.world.do(self._write([(held.claim, outcome) for held, outcome in endings]))
+        self.database.do(self._write([(held.claim, outcome) for held, outcome in endings]))
         for held, outcome in endings:
             reported, is_written = self.reports[held.claim]
             job = self.oracle.jobs.get(held.claim.job_id)
@@ -300,7 +300,7 @@ class Actions:
             worker.held.remove(held)
 
     async def _write(self, endings: Sequence[tuple[Claim, Outcome]]) -> None:
-        settler = Settler(Line(self.world), report=self._report)
+        settler = Settler(Line(self.database), report=self._report)
         writing = asyncio.create_task(settler.run())
         for claim, outcome in endings:
             settler.settle(claim, outcome)
@@ -316,7 +316,7 @@ class Actions:
         call = beating.look(
             self.watcher.id, is_due=True, watch_step="keep", watch_key=0, is_full=True, old_after=float(LOOK)
         )
-        rows = self.world.fetch(call)
+        rows = self.database.fetch(call)
         signs = [Sign(*row[2:]) for row in rows if row[2] is not None]
         shown = self._shown()
         assert {sign.worker_id: (as_moment(sign.beat), sign.has_lost_session, sign.is_old) for sign in signs} == {
@@ -363,13 +363,13 @@ class Actions:
 
     def _swept(self, recovered_by: str, **given: Any) -> SweepStaleWorkersResult:
         sweep = Sweep(
-            schema_name=self.world.client.schema.name,
+            schema_name=self.database.client.schema.name,
             settings=self.settings,
             recovered_by=recovered_by,
             hooks=HookRegistry(),
             **given,
         )
-        result: SweepStaleWorkersResult = self.world.run(sweep_once(sweep))
+        result: SweepStaleWorkersResult = self.database.run(sweep_once(sweep))
         return result
 
     def _compare_sweep(self, model: ModelSweep, result: SweepStaleWorkersResult) -> None:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.model.world import World
+from tests.model.model_database import ModelDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @pytest.fixture
-def world(database: str, caplog: pytest.LogCaptureFixture) -> Iterator[World]:
+def model_database(database: str, caplog: pytest.LogCaptureFixture) -> Iterator[ModelDatabase]:
     """Thousands of workers die here; nobody wants to read of each."""
     caplog.set_level(logging.CRITICAL, "ferryman")
-    with World(database) as made:
+    with ModelDatabase(database) as made:
         yield made

@@ -20,16 +20,16 @@ from ferryman.recovery.results import SweepStaleWorkersOptions
 from ferryman.worker.claims import claimed_from_rows
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
 from tests.model.actions import LOOK, STEP, Actions
+from tests.model.model_database import SECOND, as_time
 from tests.model.oracle import MORE
 from tests.model.sweeping import ModelSweep
 from tests.model.workers import POLICIES, TASK_SETS, app
-from tests.model.world import SECOND, as_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ferryman.worker.outcomes import Outcome
-    from tests.model.world import World
+    from tests.model.model_database import ModelDatabase
 
 picks = st.integers(0, 7)
 places = {
@@ -55,9 +55,9 @@ unfinished = st.one_of(
 class Histories(Actions, RuleBasedStateMachine):
     """One history."""
 
-    def __init__(self, world: World, witness: Counter[str]) -> None:
+    def __init__(self, model_database: ModelDatabase, witness: Counter[str]) -> None:
         RuleBasedStateMachine.__init__(self)
-        Actions.__init__(self, world, witness)
+        Actions.__init__(self, model_database, witness)
 
     @initialize(
         delay=st.sampled_from([0, 30]),
@@ -99,7 +99,7 @@ class Histories(Actions, RuleBasedStateMachine):
     @rule(key=st.sampled_from(["a", "b"]))
     def remove(self, key: str) -> None:
         self._pass()
-        removed = self.world.client.remove_job(key)
+        removed = self.database.client.remove_job(key)
         assert (None if removed is None else removed.id) == self.oracle.remove(key)
 
     @precondition(lambda self: self._spent())
@@ -109,7 +109,7 @@ class Histories(Actions, RuleBasedStateMachine):
         self._pass()
         job_id = _picked(self._spent(), pick)
         options = RescheduleJobOptions(attempts=0, run_at=as_time(self.oracle.at))
-        changed = self.world.client.reschedule_jobs([job_id], options)
+        changed = self.database.client.reschedule_jobs([job_id], options)
         assert bool(changed) == self.oracle.reschedule(job_id)
 
     @precondition(lambda self: self.oracle.queues)
@@ -120,7 +120,7 @@ class Histories(Actions, RuleBasedStateMachine):
         queue = _picked([*self.oracle.queues], pick)
         for job in [*self.oracle.jobs.values()]:
             if job.queue == queue and job.locked_at is not None:
-                self.world.delete_row(job.id)
+                self.database.delete_row(job.id)
                 self.oracle.delete_row(job.id)
 
     # Workers
@@ -163,7 +163,7 @@ class Histories(Actions, RuleBasedStateMachine):
             for held in worker.held
             if held.has_started and held.queue is None and held.claim.worker_id == worker.id
         ][:passing]
-        self.world.do(worker.claimer.give_back_lost())
+        self.database.do(worker.claimer.give_back_lost())
         self._give_back_unheard(worker)
         call = working.claim_jobs(
             worker.id,
@@ -175,7 +175,7 @@ class Histories(Actions, RuleBasedStateMachine):
             search=search,
             done=[held.fence[1:] for held in done],
         )
-        claimed = claimed_from_rows(self.world.fetch(call), worker.id)
+        claimed = claimed_from_rows(self.database.fetch(call), worker.id)
         ended = [held.claim.job_id for held in done if self.oracle.settle(*held.fence, None, Completed(0.0))]
         assert (sorted(ended) if claimed.done is None else sorted(claimed.done)) == sorted(ended)
         assert (claimed.done is None) == (len(ended) == len(done))
@@ -203,7 +203,7 @@ class Histories(Actions, RuleBasedStateMachine):
         if not worker.marks.are_needed(app.registry[held.task], held.claim):
             held.has_started = True
             return
-        may_start = self.world.do(worker.marks.mark(held.claim))
+        may_start = self.database.do(worker.marks.mark(held.claim))
         assert may_start == self.oracle.mark(*held.fence)
         self.witness["start marked" if may_start else "start refused"] += 1
         held.has_started = may_start
@@ -279,7 +279,7 @@ class Histories(Actions, RuleBasedStateMachine):
         if was_restarted:
             self.oracle.up_since = self.oracle.at
             self._pass()
-        self.world.lose_all_sessions()
+        self.database.lose_all_sessions()
         self.oracle.sessions.clear()
         self._could_not_look()
         self.is_away = True
@@ -341,7 +341,7 @@ class Histories(Actions, RuleBasedStateMachine):
         self.witness["steps"] += 1
         if not self.added and not self.oracle.workers:
             return
-        real, model = self.world.snapshot(INFRASTRUCTURE_RESILIENT_FLAG), self.oracle.snapshot()
+        real, model = self.database.snapshot(INFRASTRUCTURE_RESILIENT_FLAG), self.oracle.snapshot()
         for job_id, job in self.oracle.jobs.items():
             told = real[0].get(job_id, {}).get("last_error") or ""
             if job.last_error is not None and job.last_error.endswith(MORE) and told.startswith(job.last_error[:-1]):
@@ -366,7 +366,7 @@ class Histories(Actions, RuleBasedStateMachine):
         """When all are dead, sweeps leave nothing locked and nobody registered."""
         if not hasattr(self, "settings"):
             return
-        self.world.lose_all_sessions()
+        self.database.lose_all_sessions()
         self.oracle.sessions.clear()
         self._pass(10 * 86400 * SECOND)
         model = ModelSweep(self.oracle, self.rules, "somebody")

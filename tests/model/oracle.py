@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.jobs import JobKeyMode
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
-from tests.model.world import SECOND
+from tests.model.model_database import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferryman.recovery.crashes import RECOVERED
+from tests.model.model_database import SECOND
 from tests.model.oracle import MORE, Lost
-from tests.model.world import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

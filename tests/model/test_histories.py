@@ -19,7 +19,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.model.machine import Histories
 
 if TYPE_CHECKING:
-    from tests.model.world import World
+    from tests.model.model_database import ModelDatabase
 
 # Read before fixtures hide them.
 MORE_HISTORIES = int(os.environ.get("FERRYMAN_MODEL_HISTORIES", "0"))
@@ -44,11 +44,11 @@ OFTEN = {
 
 
 @pytest.mark.timeout(0 if MORE_HISTORIES else 600)
-def test_whatever_happens_the_tables_are_as_the_model_foretells(world: World) -> None:
+def test_whatever_happens_the_tables_are_as_the_model_foretells(model_database: ModelDatabase) -> None:
     witness: Counter[str] = Counter()
 
     def histories() -> Histories:
-        return Histories(world, witness)
+        return Histories(model_database, witness)
 
     for number in range(MOST_ROUNDS):
         told = histories if MORE_HISTORIES else seed(number)(histories)

@@ -14,7 +14,7 @@ from tests.model.machine import Histories
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.model.world import World
+    from tests.model.model_database import ModelDatabase
 
 DIRECT = {"kind": "direct", "tasks": ("plain", "once"), "on_crash": "requeue", "avoids_resilient": False}
 AHEAD = {**DIRECT, "kind": "ahead"}
@@ -25,9 +25,9 @@ ONCE = {**JOB, "task": "once"}
 class Teller:
     """Tells a history, and looks at the tables after each step."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, model_database: ModelDatabase) -> None:
         self.witness: Counter[str] = Counter()
-        self.history = Histories(world, self.witness)
+        self.history = Histories(model_database, self.witness)
 
     def begin(self, worker: dict[str, Any], *jobs: dict[str, Any]) -> None:
         """The worker has claimed two of the jobs."""
@@ -39,8 +39,8 @@ class Teller:
 
 
 @pytest.fixture
-def tell(world: World) -> Iterator[Teller]:
-    teller = Teller(world)
+def tell(model_database: ModelDatabase) -> Iterator[Teller]:
+    teller = Teller(model_database)
     yield teller
     teller.history.teardown()
 

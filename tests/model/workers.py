@@ -11,15 +11,15 @@ from ferryman.retries import LinearDelay
 from ferryman.worker.claimer import Claimer
 from ferryman.worker.identity import Identity
 from ferryman.worker.start_marks import StartMarks
+from tests.model.model_database import Line
 from tests.model.sweeping import Policy
-from tests.model.world import Line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ferryman.retries import OnCrash
     from ferryman.worker.claims import Claim
-    from tests.model.world import World
+    from tests.model.model_database import ModelDatabase
 
 app = App()
 
@@ -75,14 +75,20 @@ class Worker:
     """
 
     def __init__(
-        self, world: World, kind: str, tasks: Mapping[int, str], on_crash: OnCrash, *, avoids_resilient: bool = False
+        self,
+        model_database: ModelDatabase,
+        kind: str,
+        tasks: Mapping[int, str],
+        on_crash: OnCrash,
+        *,
+        avoids_resilient: bool = False,
     ) -> None:
         self.kind = kind
         self.tasks = (*tasks.values(),)
         self.on_crash: OnCrash = on_crash
         self.avoids_resilient = avoids_resilient
         self.identity = Identity()
-        self.line = Line(world)
+        self.line = Line(model_database)
         self.marks = StartMarks(self.line, on_crash)
         self.claimer = Claimer(
             self.line,

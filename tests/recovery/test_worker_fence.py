@@ -12,6 +12,7 @@ from ferryman.hooks import HookRegistry, SettleRefused
 from tests.support.beats import over_tcp
 from tests.support.fleet import idle_app
 from tests.support.network import Fate, Proxy
+from tests.support.inside import inside
 from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
@@ -54,9 +55,7 @@ async def test_while_no_beat_is_confirmed_nothing_is_started_from_the_local_queu
             assert {job.locked_by for job in fleet.jobs()} == {first_id}
             network.new_connections = Fate.REFUSED
             network.reset()
-            life = worker._life
-            assert life is not None
-            await until(life._is_fenced, "the worker fences itself")
+            await until(lambda: inside(worker).is_fenced, "the worker fences itself")
             gate.set()
             if is_swept:
                 async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(PATIENT))):

@@ -25,6 +25,7 @@ from ferryman.cli.worker.plan import Plan
 from ferryman.hooks import HookRegistry
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.worker import life
+from tests.support.inside import inside
 from tests.support.rhythms import OFF, PATIENT, QUICK, recovery_of
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
@@ -45,7 +46,7 @@ async def test_a_worker_registers_itself_and_says_what_it_is(app: App, client: C
 
     worker = worker_of(app, recovery=recovery_of(), concurrency=7, local_queue=LocalQueueConfig())
     async with running(worker):
-        await until(lambda: worker._life is not None and not worker._life._is_fenced(), "the worker is registered")
+        await until(lambda: inside(worker).is_alive and not inside(worker).is_fenced, "the worker is registered")
         [active] = await client.list_active_workers(timedelta(minutes=1))
     assert active.worker_id == worker.worker_id
     assert worker.worker_id.startswith("ferryman-")

@@ -19,6 +19,7 @@ from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobInterrupted, S
 from ferryman.worker import long_jobs
 from tests.support import nodes
 from tests.support.network import Proxy
+from tests.support.inside import inside
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, running, worker_of
 from tests.worker import process_tasks
@@ -104,13 +105,11 @@ def brake(database: str, connection: psycopg.Connection) -> Iterator[psycopg.Con
 
 def watch(worker: Worker) -> LongJobs:
     """The part of a running worker that looks for old locks."""
-    assert worker._life is not None
-    return worker._life._long_jobs
+    return inside(worker).long_jobs
 
 
 def held_by(worker: Worker) -> list[Claim]:
-    assert worker._life is not None
-    return worker._life._running.claims
+    return inside(worker).running
 
 
 @asynccontextmanager
@@ -196,7 +195,7 @@ async def test_a_lock_is_renewed_when_its_job_has_run_for_an_hour_and_every_hour
 async def test_a_worker_without_running_jobs_asks_nothing(scene: Scene) -> None:
     worker = worker_of(scene.app)
     async with running(worker):
-        await until(lambda: worker._life is not None, "the worker runs")
+        await until(lambda: inside(worker).is_alive, "the worker runs")
         watch(worker)._connection = None  # type: ignore[assignment]
         await watch(worker).look()
 
@@ -378,8 +377,7 @@ async def test_what_was_claimed_and_never_heard_of_goes_back_and_renewed_jobs_st
                 f"update graphile_worker.{table} set locked_at = now(), locked_by = %s where locked_at is null",
                 [worker.worker_id],
             )
-        assert worker._life is not None
-        lost = worker._life._claimer._lost
+        lost = inside(worker).lost_claims
         lost.suspect(worker.worker_id)
         await lost.give_back(at_once=True)
         assert [(job.id, job.locked_by) for job in jobs(scene.connection)] == [

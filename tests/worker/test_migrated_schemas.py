@@ -9,6 +9,7 @@ import pytest
 
 from ferryman.errors import IncompatibleSchemaError
 from ferryman.hooks import HookRegistry, ShutdownReason, WorkerShutdown
+from tests.support.inside import inside
 from tests.support.waiting import until
 from tests.support.workers import jobs, worker_of
 
@@ -38,7 +39,7 @@ async def test_a_breaking_migration_ends_the_worker_after_its_jobs(
     async def work() -> None:
         has_begun.set()
         migrate(connection, breaking=True)
-        await until(worker._stopping.begun.is_set, "the worker is told to stop")
+        await until(lambda: inside(worker).is_stopping, "the worker is told to stop")
 
     await client.add_job(work.job())
 

@@ -10,6 +10,7 @@ import pytest
 
 from ferryman import JobSpec, RawJobSpec
 from ferryman.hooks import HookRegistry, JobComplete, SettleRefused
+from tests.support.inside import inside
 from tests.support.waiting import somebody_waits_for_a_lock, until
 from tests.support.workers import MINUTES, jobs, only_job, run_all, running, worker_of
 
@@ -161,8 +162,8 @@ async def test_no_more_jobs_are_claimed_while_too_many_outcomes_wait(
     await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(50)])
     worker = worker_of(app, concurrency=2)
     async with running(worker):
-        await until(lambda: ran != [] and worker._life._is_held_back(), "too many wait")
-        await until(lambda: len(worker._life._running) == 0, "those that were claimed have run")
+        await until(lambda: ran != [] and inside(worker).is_held_back, "too many wait")
+        await until(lambda: inside(worker).running == [], "those that were claimed have run")
         assert len(ran) <= 2 * 3 + 2
         connection.execute("drop trigger refuse on graphile_worker._private_jobs")
         await until(lambda: jobs(connection) == [], "all are done, without waiting for a poll")

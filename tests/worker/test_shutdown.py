@@ -23,6 +23,7 @@ from ferryman.hooks import (
 )
 from ferryman.worker import running as module
 from ferryman.worker import stopping
+from tests.support.inside import inside
 from tests.support.waiting import somebody_waits_for_a_lock, until
 from tests.support.workers import MINUTES, jobs, only_job, queues, running, worker_of
 
@@ -286,7 +287,7 @@ async def test_a_worker_that_was_asked_to_end_before_it_began_claims_nothing(
 async def test_an_idle_worker_ends_at_once(app: App, client: Client, connection: psycopg.Connection) -> None:
     worker = worker_of(app, shutdown={"grace_period": MINUTES})
     async with running(worker) as life:
-        await until(lambda: worker._stopping is not None, "the worker has started")
+        await until(lambda: inside(worker).can_stop, "the worker has started")
         worker.request_shutdown()
         await asyncio.wait_for(life, 60)
 
@@ -400,7 +401,7 @@ async def test_a_hook_can_leave_an_interrupted_job_locked(
     async with running(worker):
         await asyncio.wait_for(has_begun.wait(), 60)
         if has_lost_a_reply:
-            lost = worker._life._claimer._lost
+            lost = inside(worker).lost_claims
             lost._newest_token = 0
             lost.suspect(worker.worker_id)
 

@@ -17,6 +17,7 @@ import pytest
 from ferryman import Worker
 from ferryman.hooks import HookRegistry, ShutdownReason, WorkerShutdown, WorkerStart
 from ferryman.worker.stopping import SECONDS_THAT_A_STORM_LASTS, SIGNALS
+from tests.support.inside import inside
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, running, worker_of
 
@@ -104,7 +105,7 @@ async def test_the_end_by_a_signal_is_told_as_such_and_handlers_are_put_back(app
 async def test_a_worker_can_be_ended_from_another_thread(app: App, database: str) -> None:
     worker = worker_of(app)
     async with running(worker) as life:
-        await until(lambda: worker._stopping is not None, "the worker has started")
+        await until(lambda: inside(worker).can_stop, "the worker has started")
         threading.Thread(target=worker.request_shutdown).start()
         await asyncio.wait_for(life, 60)
 

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.worker.local_queue.stage import Stage
+from tests.worker.local_queue.queue_watch import QueueWatch
 
 if TYPE_CHECKING:
     from ferryman import App
 
 
 @pytest.fixture
-async def stage(app: App) -> Stage:
+async def watch(app: App) -> QueueWatch:
     """Tasks to run, and a record of what happened."""
-    return Stage(app)
+    return QueueWatch(app)

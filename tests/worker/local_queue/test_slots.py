@@ -13,7 +13,7 @@ from ferryman.hooks import WorkerStart
 from ferryman.worker import running as running_module
 from tests.support.waiting import until
 from tests.support.workers import running
-from tests.worker.local_queue.stage import Stage, numbered
+from tests.worker.local_queue.queue_watch import QueueWatch, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,22 +48,22 @@ def seen(app: App) -> list[Any]:
     return found
 
 
-async def run(stage: Stage, is_over: Callable[[], bool]) -> None:
-    async with running(stage.worker(concurrency=1)):
+async def run(watch: QueueWatch, is_over: Callable[[], bool]) -> None:
+    async with running(watch.worker(concurrency=1)):
         await until(is_over, "all have run")
 
 
 @pytest.mark.usefixtures("long_turns")
-async def test_small_jobs_share_an_asyncio_task(stage: Stage, client: Client, seen: list[Any]) -> None:
+async def test_small_jobs_share_an_asyncio_task(watch: QueueWatch, client: Client, seen: list[Any]) -> None:
     await client.add_raw_jobs(numbered("look", 20))
-    await run(stage, lambda: len(seen) == 20)
+    await run(watch, lambda: len(seen) == 20)
     assert len({task for task, _ in seen}) == 1
 
 
 @pytest.mark.usefixtures("long_turns")
 @pytest.mark.parametrize("left", [1, Incomparable()])
 async def test_what_a_handler_leaves_in_its_context_is_not_seen_by_the_next(
-    stage: Stage, client: Client, app: App, left: object
+    watch: QueueWatch, client: Client, app: App, left: object
 ) -> None:
     found = []
 
@@ -73,14 +73,14 @@ async def test_what_a_handler_leaves_in_its_context_is_not_seen_by_the_next(
         LEFT.set(left)
 
     await client.add_raw_jobs(numbered("leave", 5))
-    await run(stage, lambda: len(found) == 5)
+    await run(watch, lambda: len(found) == 5)
     assert found == [(number, None) for number in range(5)]
 
 
 @pytest.mark.usefixtures("long_turns")
 @pytest.mark.parametrize("end", ["swallow", "raise", "exit"])
 async def test_how_a_handler_ends_is_no_business_of_the_next(
-    stage: Stage, client: Client, app: App, end: str, caplog: pytest.LogCaptureFixture
+    watch: QueueWatch, client: Client, app: App, end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     cancelling = []
 
@@ -100,21 +100,21 @@ async def test_how_a_handler_ends_is_no_business_of_the_next(
             return
 
     await client.add_raw_jobs(numbered("stumble", 5))
-    await run(stage, lambda: len(cancelling) == 5)
+    await run(watch, lambda: len(cancelling) == 5)
     assert cancelling == [(number, 0) for number in range(5)]
     assert caplog.text.count("Traceback") == 0
 
 
 async def test_what_a_hook_sets_when_the_worker_starts_is_seen_by_handlers(
-    stage: Stage, client: Client, seen: list[Any]
+    watch: QueueWatch, client: Client, seen: list[Any]
 ) -> None:
-    stage.hooks.on(WorkerStart, lambda _: LEFT.set("told at the start"))
+    watch.hooks.on(WorkerStart, lambda _: LEFT.set("told at the start"))
     await client.add_raw_jobs(numbered("look", 3))
-    await run(stage, lambda: len(seen) == 3)
+    await run(watch, lambda: len(seen) == 3)
     assert {left for _, left in seen} == {"told at the start"}
 
 
-async def test_handlers_that_never_wait_leave_turns_for_others(stage: Stage, client: Client, app: App) -> None:
+async def test_handlers_that_never_wait_leave_turns_for_others(watch: QueueWatch, client: Client, app: App) -> None:
     rounds, at_rounds = 0, []
 
     async def go_round() -> None:
@@ -132,6 +132,6 @@ async def test_handlers_that_never_wait_leave_turns_for_others(stage: Stage, cli
 
     await client.add_raw_jobs(numbered("compute", 20))
     other = asyncio.create_task(go_round())
-    await run(stage, lambda: len(at_rounds) == 20)
+    await run(watch, lambda: len(at_rounds) == 20)
     other.cancel()
     assert len(set(at_rounds)) == 20, "the loop went round between any two"

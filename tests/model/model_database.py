@@ -105,7 +105,7 @@ def as_moment(time: datetime) -> int:
     return (time - EPOCH) // timedelta(microseconds=1)
 
 
-class World:
+class ModelDatabase:
     """One database, emptied before each history."""
 
     def __init__(self, dsn: str) -> None:
@@ -192,12 +192,12 @@ class World:
 class Line:
     """A worker's connection, for the real parts of a worker. A reply may be lost, that of its last statement."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, model_database: ModelDatabase) -> None:
+        self._database = model_database
         self.loses_reply = False
 
     async def fetch(self, call: Call) -> Sequence[Row]:
-        rows = self._world.fetch(call)
+        rows = self._database.fetch(call)
         is_followed = call.statement is Search.PLAIN.value and len(rows) == 1
         if self.loses_reply and not is_followed:
             raise DatabaseUnavailableError("the reply was lost")

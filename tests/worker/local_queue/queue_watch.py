@@ -37,7 +37,7 @@ EVENTS = (
 )
 
 
-class Stage:
+class QueueWatch:
     """Tasks `note`, which ends at once, and `stay`, which ends when it may."""
 
     def __init__(self, app: App) -> None:

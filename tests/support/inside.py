@@ -1,0 +1,85 @@
+"""The parts of a running worker: the only place that knows where they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ferryman import Worker
+    from ferryman.worker.claimer import Claimer
+    from ferryman.worker.claims import Claim
+    from ferryman.worker.life import Life
+    from ferryman.worker.local_queue import LocalQueue
+    from ferryman.worker.long_jobs import LongJobs
+    from ferryman.worker.lost_claims import LostClaims
+
+
+class Inside:
+    """What a worker consists of. Most of it is there only while it runs."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has all its parts."""
+        return self._worker._life is not None
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether it would hear that it is to stop."""
+        return self._worker._stopping is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._worker._stopping is not None and self._worker._stopping.begun.is_set()
+
+    @property
+    def claimer(self) -> Claimer:
+        return self._life._claimer
+
+    @property
+    def lost_claims(self) -> LostClaims:
+        """What looks for claims whose replies were lost."""
+        return self._life._claimer._lost
+
+    @property
+    def local_queue(self) -> LocalQueue:
+        assert self._life._local_queue is not None, "the worker has no local queue"
+        return self._life._local_queue
+
+    @property
+    def long_jobs(self) -> LongJobs:
+        """What looks for old locks."""
+        return self._life._long_jobs
+
+    @property
+    def running(self) -> list[Claim]:
+        """The claims of the jobs that run."""
+        return self._life._running.claims
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether it hears of new jobs."""
+        return self.is_alive and self._life._listener is not None and self._life._listener.is_listening
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether others may take it for dead."""
+        return self._life._is_fenced()
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it may claim nothing for now."""
+        return self._life._is_held_back()
+
+    @property
+    def _life(self) -> Life:
+        assert self._worker._life is not None, "the worker does not run"
+        return self._worker._life
+
+
+def inside(worker: Worker) -> Inside:
+    """Its parts."""
+    return Inside(worker)
