@@ -8,7 +8,7 @@ import pytest
 
 from ferryman import JobSpec
 from tests.support.sick_server import fresh_database, joined_server
-from tests.support.stage import Stage
+from tests.support.tables import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,19 +34,19 @@ def database(sick_server: EmbeddedPostgres) -> Iterator[str]:
 
 
 @pytest.fixture
-def stage(connection: psycopg.Connection) -> Stage:
-    return Stage(connection)
+def tables(connection: psycopg.Connection) -> Tables:
+    return Tables(connection)
 
 
 @pytest.fixture
-def dangling(stage: Stage) -> Stage:
+def dangling(tables: Tables) -> Tables:
     """A job whose queue was deleted, another one whose queue stands still, and a report of progress of nobody's."""
-    stage.add_job(queue_name="q")
-    stage.query("delete from graphile_worker._private_job_queues")
-    stage.add_job(queue_name="wedged")
-    stage.lock_queue("wedged", "worker-1", "5 hours")
-    stage.query("insert into graphile_worker._ferryman_progress values (77, 'w', now(), 0.5, null, now())")
-    return stage
+    tables.add_job(queue_name="q")
+    tables.query("delete from graphile_worker._private_job_queues")
+    tables.add_job(queue_name="wedged")
+    tables.lock_queue("wedged", "worker-1", "5 hours")
+    tables.query("insert into graphile_worker._ferryman_progress values (77, 'w', now(), 0.5, null, now())")
+    return tables
 
 
 def test_a_healthy_queue_is_told_in_a_line_for_each_check_and_ends_with_0(ferryman: Callable[..., Ran]) -> None:
@@ -57,7 +57,7 @@ def test_a_healthy_queue_is_told_in_a_line_for_each_check_and_ends_with_0(ferrym
     assert ran.out.endswith("\n\nAll is well.\n")
 
 
-def test_the_document_has_the_same_shape_whatever_is_found(ferryman: Callable[..., Ran], dangling: Stage) -> None:
+def test_the_document_has_the_same_shape_whatever_is_found(ferryman: Callable[..., Ran], dangling: Tables) -> None:
     document = ferryman("doctor", "--json").json
 
     assert list(document) == ["schema", "healthy", "severity", "findings", "repaired"]
@@ -70,7 +70,7 @@ def test_the_document_has_the_same_shape_whatever_is_found(ferryman: Callable[..
 
 
 def test_a_sick_queue_ends_with_1_and_says_what_it_means_and_what_to_do(
-    ferryman: Callable[..., Ran], dangling: Stage
+    ferryman: Callable[..., Ran], dangling: Tables
 ) -> None:
     ran = ferryman("doctor")
 
@@ -91,7 +91,7 @@ def test_a_notice_is_no_reason_to_fail(ferryman: Callable[..., Ran], sync_client
     assert ran.out.endswith("\n\nNothing is worse than a notice.\n")
 
 
-def test_fix_says_what_it_will_do_and_asks(ferryman: Callable[..., Ran], dangling: Stage) -> None:
+def test_fix_says_what_it_will_do_and_asks(ferryman: Callable[..., Ran], dangling: Tables) -> None:
     before = dangling.query("select * from graphile_worker._private_job_queues")
 
     ran = ferryman("doctor", "--fix", stdin="n\n")
@@ -102,7 +102,7 @@ def test_fix_says_what_it_will_do_and_asks(ferryman: Callable[..., Ran], danglin
     assert dangling.query("select * from graphile_worker._private_job_queues") == before
 
 
-def test_fix_mends_and_looks_again(ferryman: Callable[..., Ran], dangling: Stage) -> None:
+def test_fix_mends_and_looks_again(ferryman: Callable[..., Ran], dangling: Tables) -> None:
     ran = ferryman("doctor", "--fix", stdin="y\n")
 
     assert ran.code == 0
@@ -114,7 +114,7 @@ def test_fix_mends_and_looks_again(ferryman: Callable[..., Ran], dangling: Stage
 
 
 def test_fix_with_yes_does_not_ask_and_tells_programs_what_it_did(
-    ferryman: Callable[..., Ran], dangling: Stage
+    ferryman: Callable[..., Ran], dangling: Tables
 ) -> None:
     document = ferryman("doctor", "--fix", "--yes", "--json").json
 
@@ -147,10 +147,10 @@ def test_tasks_without_fix_is_a_usage_error(ferryman: Callable[..., Ran]) -> Non
 
 
 def test_names_from_the_database_cannot_move_the_cursor(
-    ferryman: Callable[..., Ran], sync_client: SyncClient, stage: Stage
+    ferryman: Callable[..., Ran], sync_client: SyncClient, tables: Tables
 ) -> None:
     sync_client.add_raw_job("task", {}, JobSpec(queue_name="q\x1b[2J\n"))
-    stage.query("update graphile_worker._private_job_queues set locked_by = E'w\\x1b[1m', locked_at = now()")
+    tables.query("update graphile_worker._private_job_queues set locked_by = E'w\\x1b[1m', locked_at = now()")
 
     ran = ferryman("doctor")
 

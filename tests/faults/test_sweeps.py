@@ -9,16 +9,16 @@ import psycopg
 import pytest
 
 from ferryman.errors import DatabaseUnavailableError
-from tests.recovery.conftest import long_up, stage, sweeper
+from tests.recovery.conftest import long_up, sweeper, tables
 from tests.recovery.test_sweep_races import until_it_answers
-from tests.support.stage import sweep_as_worker
+from tests.support.sweeps import sweep_as_worker
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from ferryman import Client
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
-__all__ = ["long_up", "stage", "sweeper"]
+__all__ = ["long_up", "sweeper", "tables"]
 
 TERMINATE = """
     select pg_terminate_backend(pid, 60000) from pg_stat_activity
@@ -28,24 +28,24 @@ TERMINATE = """
 
 @pytest.mark.parametrize("place", ["_ferryman_crashes", "_ferryman_lost_workers"])
 async def test_a_batch_whose_connection_is_terminated_is_undone_and_the_next_sweep_finishes(
-    stage: Stage, sweeper: Client, database: str, place: str
+    tables: Tables, sweeper: Client, database: str, place: str
 ) -> None:
     """In the middle: the first table is written when jobs were changed, the second at the very end."""
-    jobs = [stage.held_job(stage.worker(), queue_name=f"q{number}") for number in range(5)]
-    before = [stage.job(job_id) for job_id in jobs]
-    with psycopg.connect(database, autocommit=True) as observer, stage.connection.transaction():
-        stage.query(f"lock table graphile_worker.{place} in share mode")
+    jobs = [tables.held_job(tables.worker(), queue_name=f"q{number}") for number in range(5)]
+    before = [tables.job(job_id) for job_id in jobs]
+    with psycopg.connect(database, autocommit=True) as observer, tables.connection.transaction():
+        tables.query(f"lock table graphile_worker.{place} in share mode")
         sweeping = asyncio.create_task(sweep_as_worker(sweeper))
         await until(lambda: somebody_waits_for_a_lock(observer), "the sweep waits in the middle of its batch")
         assert observer.execute(TERMINATE).fetchall() == [(True,)]
         with pytest.raises(DatabaseUnavailableError):
             await sweeping
 
-    assert [stage.job(job_id) for job_id in jobs] == before
-    assert [stage.queue(f"q{number}")["locked_by"] for number in range(5)] == ["dead"] * 5
-    assert (stage.workers(), stage.crashes(), stage.lost_workers()) == (["dead"], [], [])
+    assert [tables.job(job_id) for job_id in jobs] == before
+    assert [tables.queue(f"q{number}")["locked_by"] for number in range(5)] == ["dead"] * 5
+    assert (tables.workers(), tables.crashes(), tables.lost_workers()) == (["dead"], [], [])
     await until_it_answers(sweeper)
     result = await sweep_as_worker(sweeper)
     assert sorted(each.job_id for each in result.recoveries) == jobs
-    assert [stage.queue(f"q{number}")["locked_by"] for number in range(5)] == [None] * 5
-    assert (stage.workers(), len(stage.crashes()), stage.lost_workers()[0]["recovered_jobs"]) == ([], 5, 5)
+    assert [tables.queue(f"q{number}")["locked_by"] for number in range(5)] == [None] * 5
+    assert (tables.workers(), len(tables.crashes()), tables.lost_workers()[0]["recovered_jobs"]) == ([], 5, 5)

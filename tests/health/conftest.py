@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.sick_server import fresh_database, joined_server
-from tests.support.stage import Stage
+from tests.support.tables import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,5 +28,5 @@ def database(sick_server: EmbeddedPostgres) -> Iterator[str]:
 
 
 @pytest.fixture
-def stage(connection: psycopg.Connection) -> Stage:
-    return Stage(connection)
+def tables(connection: psycopg.Connection) -> Tables:
+    return Tables(connection)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
     from ferryman import Client, SyncClient
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
 DROP_QUEUES = "delete from graphile_worker._private_job_queues"
 DROP_TASKS = "delete from graphile_worker._private_tasks"
@@ -75,16 +75,16 @@ async def test_jobs_whose_task_was_deleted_are_seen_again_and_can_be_moved_to_th
 
 
 async def test_a_job_that_runs_while_its_queue_is_mended_keeps_the_queue_to_itself(
-    client: Client, stage: Stage, database: str
+    client: Client, tables: Tables, database: str
 ) -> None:
-    running = stage.held_job("worker-1", age="1 minute", queue_name="q")
-    stage.add_job("task", payload={"number": 2}, queue_name="q")
-    stage.query(DROP_QUEUES)
+    running = tables.held_job("worker-1", age="1 minute", queue_name="q")
+    tables.add_job("task", payload={"number": 2}, queue_name="q")
+    tables.query(DROP_QUEUES)
 
     await client.repair_health([Repair.DANGLING_QUEUES])
 
-    (queue,) = stage.query("select * from graphile_worker._private_job_queues")
-    job = stage.job(running)
+    (queue,) = tables.query("select * from graphile_worker._private_job_queues")
+    job = tables.job(running)
     assert (queue["locked_by"], queue["locked_at"]) == (job["locked_by"], job["locked_at"])
     assert await _ran_by_a_worker(database) == []
     assert (await client.check_health()).severity is Severity.OK
@@ -98,15 +98,15 @@ async def test_a_job_that_runs_while_its_queue_is_mended_keeps_the_queue_to_itse
     ],
 )
 def test_a_number_that_was_not_given_out_yet_is_not_given_out_twice(
-    sync_client: SyncClient, stage: Stage, column: str, repair: Repair, table: str
+    sync_client: SyncClient, tables: Tables, column: str, repair: Repair, table: str
 ) -> None:
-    job_id = stage.add_job(queue_name="q")["id"]
-    stage.query(f"update graphile_worker._private_jobs set {column} = 500 where id = %s", job_id)
+    job_id = tables.add_job(queue_name="q")["id"]
+    tables.query(f"update graphile_worker._private_jobs set {column} = 500 where id = %s", job_id)
 
     sync_client.repair_health([repair])
-    stage.add_job("later", queue_name="later")
+    tables.add_job("later", queue_name="later")
 
-    assert max(row["id"] for row in stage.query(f"select id from graphile_worker.{table}")) == 501
+    assert max(row["id"] for row in tables.query(f"select id from graphile_worker.{table}")) == 501
 
 
 async def test_a_repair_waits_for_producers_and_takes_nothing_that_they_add(
@@ -136,11 +136,11 @@ def test_jobs_that_failed_for_good_are_a_notice(sync_client: SyncClient) -> None
     assert report.is_healthy
 
 
-def test_a_job_that_killed_its_workers_is_a_warning_until_it_is_let_go(sync_client: SyncClient, stage: Stage) -> None:
-    stage.worker("dead")
-    poison = stage.held_job("dead", identifier="resize")
+def test_a_job_that_killed_its_workers_is_a_warning_until_it_is_let_go(sync_client: SyncClient, tables: Tables) -> None:
+    tables.worker("dead")
+    poison = tables.held_job("dead", identifier="resize")
     for _ in range(2):
-        stage.crashed_before(poison)
+        tables.crashed_before(poison)
     sweep(sync_client)
     job = sync_client.get_job(poison)
     assert job is not None
@@ -160,13 +160,15 @@ PROGRESS = """
 """
 
 
-def test_records_of_claims_that_are_over_are_deleted_and_the_others_stay(sync_client: SyncClient, stage: Stage) -> None:
-    over, running = (stage.held_job("worker-1", age="1 minute") for _ in range(2))
+def test_records_of_claims_that_are_over_are_deleted_and_the_others_stay(
+    sync_client: SyncClient, tables: Tables
+) -> None:
+    over, running = (tables.held_job("worker-1", age="1 minute") for _ in range(2))
     for job_id in (over, running):
-        stage.mark(job_id)
-        stage.query(PROGRESS, job_id)
+        tables.mark(job_id)
+        tables.query(PROGRESS, job_id)
     assert one(sync_client, "leftovers").severity is Severity.OK
-    stage.query("delete from graphile_worker._private_jobs where id = %s", over)
+    tables.query("delete from graphile_worker._private_jobs where id = %s", over)
 
     finding = one(sync_client, "leftovers")
     assert (finding.severity, finding.repair) == (Severity.NOTICE, Repair.LEFTOVERS)
@@ -174,15 +176,15 @@ def test_records_of_claims_that_are_over_are_deleted_and_the_others_stay(sync_cl
     [done] = sync_client.repair_health([Repair.LEFTOVERS])
     assert done.number == 2
     for table in ("_ferryman_started_jobs", "_ferryman_progress"):
-        assert [row["job_id"] for row in stage.query(f"select job_id from graphile_worker.{table}")] == [running]
+        assert [row["job_id"] for row in tables.query(f"select job_id from graphile_worker.{table}")] == [running]
 
 
 async def test_a_start_mark_that_is_renewed_during_the_repair_stays(
-    client: Client, stage: Stage, connection: psycopg.Connection, database: str
+    client: Client, tables: Tables, connection: psycopg.Connection, database: str
 ) -> None:
-    job_id = stage.held_job("worker-1", age="1 minute")
-    stage.mark(job_id)
-    stage.set(job_id, locked_by=None, locked_at=None)
+    job_id = tables.held_job("worker-1", age="1 minute")
+    tables.mark(job_id)
+    tables.set(job_id, locked_by=None, locked_at=None)
     with psycopg.connect(database) as claimer:
         claimer.execute("update graphile_worker._private_jobs set locked_by = 'worker-2', locked_at = now()")
         claimer.execute(
@@ -196,7 +198,7 @@ async def test_a_start_mark_that_is_renewed_during_the_repair_stays(
 
     [done] = await repairing
     assert done.number == 0
-    assert [row["locked_by"] for row in stage.query("select * from graphile_worker._ferryman_started_jobs")] == [
+    assert [row["locked_by"] for row in tables.query("select * from graphile_worker._ferryman_started_jobs")] == [
         "worker-2"
     ]
 
@@ -206,7 +208,7 @@ def test_a_repair_that_nobody_knows_is_refused(sync_client: SyncClient) -> None:
         sync_client.repair_health(["everything"])
 
 
-def test_nothing_dangles_in_a_queue_at_work(sync_client: SyncClient, stage: Stage) -> None:
-    stage.add_job(queue_name="q")
-    stage.add_job()
+def test_nothing_dangles_in_a_queue_at_work(sync_client: SyncClient, tables: Tables) -> None:
+    tables.add_job(queue_name="q")
+    tables.add_job()
     assert [finding.severity for finding in look(sync_client, "dangling_jobs")] == [Severity.OK]

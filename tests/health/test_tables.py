@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from ferryman import Finding, SyncClient
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
 LAST = 2_147_483_647
 FORGET = "delete from graphile_worker._private_jobs"
@@ -62,12 +62,12 @@ def test_a_sequence_that_has_ended_goes_on_after_the_statement_that_is_advised(
 
 
 def test_the_numbers_to_begin_again_with_are_neither_taken_nor_referred_to(
-    sync_client: SyncClient, connection: psycopg.Connection, stage: Stage
+    sync_client: SyncClient, connection: psycopg.Connection, tables: Tables
 ) -> None:
     connection.execute("select setval('graphile_worker.tasks_id_seq', 999999999)")
-    stage.add_job("billion")
-    job_id = stage.add_job("dangling")["id"]
-    stage.query("update graphile_worker._private_jobs set task_id = 1000000500 where id = %s", job_id)
+    tables.add_job("billion")
+    job_id = tables.add_job("dangling")["id"]
+    tables.query("update graphile_worker._private_jobs set task_id = 1000000500 where id = %s", job_id)
 
     remedy = _sequence(sync_client, "tasks_id_seq").remedies[-1]
 
@@ -126,10 +126,10 @@ def test_many_unused_queues_are_noticed_and_deleted(sync_client: SyncClient, con
 
 
 def test_ten_thousand_queues_are_too_many_even_if_all_are_used(
-    sync_client: SyncClient, connection: psycopg.Connection, stage: Stage
+    sync_client: SyncClient, connection: psycopg.Connection, tables: Tables
 ) -> None:
     _many_queues(connection, 10_000)
-    stage.add_job("task")
+    tables.add_job("task")
     connection.execute(
         "insert into graphile_worker._private_jobs (task_id, job_queue_id)"
         " select (select min(id) from graphile_worker._private_tasks), id from graphile_worker._private_job_queues"
@@ -142,14 +142,14 @@ def test_ten_thousand_queues_are_too_many_even_if_all_are_used(
 
 
 def test_many_unused_tasks_are_noticed_and_deleted_but_for_those_that_are_known(
-    sync_client: SyncClient, connection: psycopg.Connection, stage: Stage
+    sync_client: SyncClient, connection: psycopg.Connection, tables: Tables
 ) -> None:
     connection.execute(
         "insert into graphile_worker._private_tasks (identifier) select 'made-up-' || n from generate_series(1, 1001) n"
     )
-    stage.worker("ferryman-1", tasks=["made-up-1", 7, {"no": "name"}])
-    stage.worker("graphile_worker_1", tasks="nonsense")
-    stage.policy("fail", "made-up-2")
+    tables.worker("ferryman-1", tasks=["made-up-1", 7, {"no": "name"}])
+    tables.worker("graphile_worker_1", tasks="nonsense")
+    tables.policy("fail", "made-up-2")
     sync_client.schedules.add("0 3 * * * made-up-3")
     sync_client.add_raw_job("made-up-4")
 

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
     from ferryman import Client, SyncClient
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
 RUST = "graphile_worker_0123456789abcdef01"
 
 
-def _wedge(stage: Stage, holder: str, age: str) -> None:
+def _wedge(tables: Tables, holder: str, age: str) -> None:
     """A job of a queue is locked, and its row vanishes: a zombie has completed it, or an operator deleted it."""
-    job_id = stage.held_job(holder, age=age, queue_name="q")
-    stage.query("delete from graphile_worker._private_jobs where id = %s", job_id)
-    stage.add_job(queue_name="q")
+    job_id = tables.held_job(holder, age=age, queue_name="q")
+    tables.query("delete from graphile_worker._private_jobs where id = %s", job_id)
+    tables.add_job(queue_name="q")
 
 
-def _sweep_at(stage: Stage, worker_id: str, age: str) -> None:
-    stage.query(
+def _sweep_at(tables: Tables, worker_id: str, age: str) -> None:
+    tables.query(
         "insert into graphile_worker._ferryman_lost_workers (worker_id, noticed_at, reason)"
         " values (%s, now() - %s::interval, 'silent')",
         worker_id,
@@ -37,19 +37,19 @@ def _sweep_at(stage: Stage, worker_id: str, age: str) -> None:
     )
 
 
-def _is_locked(stage: Stage) -> bool:
-    return stage.queue("q")["locked_at"] is not None
+def _is_locked(tables: Tables) -> bool:
+    return tables.queue("q")["locked_at"] is not None
 
 
 @pytest.mark.parametrize("fate", ["nobody", "gone", "expired"])
 def test_a_queue_whose_holder_is_certainly_gone_is_an_error_and_is_freed(
-    sync_client: SyncClient, stage: Stage, fate: str
+    sync_client: SyncClient, tables: Tables, fate: str
 ) -> None:
-    _wedge(stage, "worker-1", "5 hours" if fate == "expired" else "1 hour")
+    _wedge(tables, "worker-1", "5 hours" if fate == "expired" else "1 hour")
     if fate == "gone":
-        _sweep_at(stage, "worker-1", "30 minutes")
+        _sweep_at(tables, "worker-1", "30 minutes")
     if fate == "nobody":
-        stage.query("update graphile_worker._private_job_queues set locked_by = null")
+        tables.query("update graphile_worker._private_job_queues set locked_by = null")
 
     finding = one(sync_client, "wedged_queues")
     assert (finding.severity, finding.facts["fate"]) == (Severity.ERROR, fate)
@@ -57,42 +57,42 @@ def test_a_queue_whose_holder_is_certainly_gone_is_an_error_and_is_freed(
 
     [done] = sync_client.repair_health([Repair.WEDGED_QUEUES])
     assert (done.number, done.names) == (1, ("q",))
-    assert not _is_locked(stage)
+    assert not _is_locked(tables)
     assert one(sync_client, "wedged_queues").severity is Severity.OK
 
 
 @pytest.mark.parametrize("holder", ["worker-1", "ferryman-1", RUST])
 def test_a_queue_whose_holder_may_live_is_told_but_freed_only_by_hand(
-    sync_client: SyncClient, stage: Stage, connection: psycopg.Connection, holder: str
+    sync_client: SyncClient, tables: Tables, connection: psycopg.Connection, holder: str
 ) -> None:
-    _wedge(stage, holder, "1 hour")
+    _wedge(tables, holder, "1 hour")
 
     finding = one(sync_client, "wedged_queues")
     assert (finding.severity, finding.facts["fate"], finding.repair) == (Severity.WARNING, "unknown", None)
     assert sync_client.repair_health([Repair.WEDGED_QUEUES])[0].number == 0
-    assert _is_locked(stage)
+    assert _is_locked(tables)
 
     connection.execute(cast("LiteralString", finding.remedies[0]))
-    assert not _is_locked(stage)
+    assert not _is_locked(tables)
 
 
 def test_the_statement_for_the_hand_does_nothing_once_the_queue_has_changed_hands(
-    sync_client: SyncClient, stage: Stage, connection: psycopg.Connection
+    sync_client: SyncClient, tables: Tables, connection: psycopg.Connection
 ) -> None:
-    _wedge(stage, "worker-'1", "1 hour")
+    _wedge(tables, "worker-'1", "1 hour")
     finding = one(sync_client, "wedged_queues")
-    stage.lock_queue("q", "worker-'1", "0 seconds")
+    tables.lock_queue("q", "worker-'1", "0 seconds")
 
     connection.execute(cast("LiteralString", finding.remedies[0]))
 
-    assert _is_locked(stage)
+    assert _is_locked(tables)
 
 
 def test_a_holder_that_locked_the_queue_after_it_was_taken_for_dead_may_live(
-    sync_client: SyncClient, stage: Stage
+    sync_client: SyncClient, tables: Tables
 ) -> None:
-    _sweep_at(stage, "worker-1", "2 hours")
-    _wedge(stage, "worker-1", "1 hour")
+    _sweep_at(tables, "worker-1", "2 hours")
+    _wedge(tables, "worker-1", "1 hour")
 
     assert one(sync_client, "wedged_queues").facts["fate"] == "unknown"
     assert sync_client.repair_health([Repair.WEDGED_QUEUES])[0].number == 0
@@ -107,22 +107,22 @@ def test_a_holder_that_locked_the_queue_after_it_was_taken_for_dead_may_live(
     ],
 )
 def test_the_lock_of_a_worker_that_beats_is_told_and_never_touched(
-    sync_client: SyncClient, stage: Stage, holder: str, lock_age: str, severity: Severity
+    sync_client: SyncClient, tables: Tables, holder: str, lock_age: str, severity: Severity
 ) -> None:
-    stage.worker(holder, age="1 second")
-    _wedge(stage, holder, lock_age)
+    tables.worker(holder, age="1 second")
+    _wedge(tables, holder, lock_age)
 
     finding = one(sync_client, "wedged_queues")
     assert (finding.severity, finding.facts["fate"], finding.repair) == (severity, "alive", None)
     assert sync_client.repair_health([Repair.WEDGED_QUEUES])[0].number == 0
-    assert _is_locked(stage)
+    assert _is_locked(tables)
 
 
 def test_a_queue_of_a_silent_worker_is_freed_by_the_sweep_that_is_advised(
-    sync_client: SyncClient, stage: Stage
+    sync_client: SyncClient, tables: Tables
 ) -> None:
-    stage.worker("ferryman-1", age="1 hour")
-    _wedge(stage, "ferryman-1", "2 hours")
+    tables.worker("ferryman-1", age="1 hour")
+    _wedge(tables, "ferryman-1", "2 hours")
 
     finding = one(sync_client, "wedged_queues", HealthLimits(silent_for=A_MOMENT))
     assert (finding.severity, finding.facts["fate"]) == (Severity.WARNING, "silent")
@@ -133,9 +133,9 @@ def test_a_queue_of_a_silent_worker_is_freed_by_the_sweep_that_is_advised(
 
 
 async def test_a_queue_that_is_claimed_during_the_repair_keeps_its_lock(
-    client: Client, stage: Stage, connection: psycopg.Connection, database: str
+    client: Client, tables: Tables, connection: psycopg.Connection, database: str
 ) -> None:
-    _wedge(stage, "worker-1", "5 hours")
+    _wedge(tables, "worker-1", "5 hours")
     with psycopg.connect(database) as claimer:
         claimer.execute(
             "update graphile_worker._private_job_queues set locked_by = 'worker-1', locked_at = now()"
@@ -147,21 +147,21 @@ async def test_a_queue_that_is_claimed_during_the_repair_keeps_its_lock(
 
     [done] = await repairing
     assert done.number == 0
-    assert _is_locked(stage)
+    assert _is_locked(tables)
 
 
-def test_a_queue_with_its_job_is_not_wedged_however_old(sync_client: SyncClient, stage: Stage) -> None:
-    stage.held_job("worker-1", age="5 hours", queue_name="q")
+def test_a_queue_with_its_job_is_not_wedged_however_old(sync_client: SyncClient, tables: Tables) -> None:
+    tables.held_job("worker-1", age="5 hours", queue_name="q")
 
     assert one(sync_client, "wedged_queues").severity is Severity.OK
     assert sync_client.repair_health([Repair.WEDGED_QUEUES])[0].number == 0
-    assert _is_locked(stage)
+    assert _is_locked(tables)
 
 
-def test_a_silent_worker_is_a_warning_until_it_is_swept(sync_client: SyncClient, stage: Stage) -> None:
-    stage.worker("dead", age="1 hour")
-    stage.worker("slow", age="1 hour", beat_interval=7200)
-    stage.held_job("dead")
+def test_a_silent_worker_is_a_warning_until_it_is_swept(sync_client: SyncClient, tables: Tables) -> None:
+    tables.worker("dead", age="1 hour")
+    tables.worker("slow", age="1 hour", beat_interval=7200)
+    tables.held_job("dead")
     limits = HealthLimits(silent_for=A_MOMENT)
 
     finding = one(sync_client, "workers", limits)
@@ -173,19 +173,19 @@ def test_a_silent_worker_is_a_warning_until_it_is_swept(sync_client: SyncClient,
     assert one(sync_client, "workers", limits).severity is Severity.OK
 
 
-def test_metadata_that_others_wrote_spoils_nothing(sync_client: SyncClient, stage: Stage) -> None:
-    stage.worker("huge", beat_interval=10**400)
-    stage.worker("no number", age="1 second", beat_interval="often")
-    _wedge(stage, "huge", "1 hour")
+def test_metadata_that_others_wrote_spoils_nothing(sync_client: SyncClient, tables: Tables) -> None:
+    tables.worker("huge", beat_interval=10**400)
+    tables.worker("no number", age="1 second", beat_interval="often")
+    _wedge(tables, "huge", "1 hour")
 
     assert one(sync_client, "workers").severity is Severity.OK
     assert one(sync_client, "wedged_queues").facts["fate"] == "alive"
 
 
-def test_a_job_that_is_locked_for_more_than_four_hours_is_a_warning(sync_client: SyncClient, stage: Stage) -> None:
-    stage.held_job("some worker", age="3 hours")
+def test_a_job_that_is_locked_for_more_than_four_hours_is_a_warning(sync_client: SyncClient, tables: Tables) -> None:
+    tables.held_job("some worker", age="3 hours")
     assert one(sync_client, "long_locks").severity is Severity.OK
-    old = stage.held_job("some worker", age="5 hours")
+    old = tables.held_job("some worker", age="5 hours")
 
     finding = one(sync_client, "long_locks")
 
@@ -195,20 +195,20 @@ def test_a_job_that_is_locked_for_more_than_four_hours_is_a_warning(sync_client:
 
 
 def test_a_long_lock_of_a_worker_that_beats_is_no_reason_to_recover_its_job(
-    sync_client: SyncClient, stage: Stage
+    sync_client: SyncClient, tables: Tables
 ) -> None:
-    stage.worker("ferryman-1", age="1 second")
-    stage.held_job("ferryman-1", age="5 hours")
+    tables.worker("ferryman-1", age="1 second")
+    tables.held_job("ferryman-1", age="5 hours")
 
     finding = one(sync_client, "long_locks")
 
     assert (finding.severity, finding.remedies) == (Severity.NOTICE, ())
 
 
-def test_wedged_queues_are_told_once_for_each_fate(sync_client: SyncClient, stage: Stage) -> None:
+def test_wedged_queues_are_told_once_for_each_fate(sync_client: SyncClient, tables: Tables) -> None:
     for number in range(12):
         sync_client.add_raw_job("task", {}, JobSpec(queue_name=f"q{number:02}"))
-    stage.query(
+    tables.query(
         "update graphile_worker._private_job_queues set locked_by = 'w', locked_at = now() - interval '5 hours'"
     )
 

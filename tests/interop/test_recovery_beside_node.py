@@ -10,7 +10,7 @@ import pytest
 from tests.support import nodes
 from tests.support.fleet import idle_app
 from tests.support.rhythms import QUICK, recovery_of
-from tests.support.stage import Stage
+from tests.support.tables import Tables
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
@@ -26,9 +26,9 @@ UNHURRIED = {**QUICK, "sweep_threshold": 8.0, "claimed_threshold": 8.0}
 
 
 @pytest.fixture
-def stage(database: str) -> Iterator[Stage]:
+def tables(database: str) -> Iterator[Tables]:
     with psycopg.connect(database, autocommit=True) as connection:
-        yield Stage(connection)
+        yield Tables(connection)
 
 
 def sweeper(database: str, rhythm: Mapping[str, float] = QUICK) -> AbstractAsyncContextManager[Any]:
@@ -42,51 +42,55 @@ async def _sweeper(database: str) -> AsyncIterator[None]:
         yield
 
 
-async def until_swept(stage: Stage, times: int = 3, *, beats_as: str | None = None) -> None:
+async def until_swept(tables: Tables, times: int = 3, *, beats_as: str | None = None) -> None:
     """Wait until the sweeper has swept so often, by what it does to orphans of our own."""
 
     def is_swept(orphan: int) -> bool:
         if beats_as is not None:
-            stage.query("select graphile_worker.worker_heartbeat(%s)", beats_as)
-        return stage.job(orphan)["locked_by"] is None
+            tables.query("select graphile_worker.worker_heartbeat(%s)", beats_as)
+        return tables.job(orphan)["locked_by"] is None
 
     for number in range(times):
-        orphan = stage.held_job(f"ferryman-{number:018}", age="6 minutes")
+        orphan = tables.held_job(f"ferryman-{number:018}", age="6 minutes")
         await until(lambda orphan=orphan: is_swept(orphan), "a sweep")
 
 
 @pytest.mark.parametrize("version", ["0.17", "0.18"])
 @pytest.mark.usefixtures("_sweeper")
-async def test_a_node_worker_that_runs_a_job_of_six_minutes_keeps_it(version: str, stage: Stage, database: str) -> None:
+async def test_a_node_worker_that_runs_a_job_of_six_minutes_keeps_it(
+    version: str, tables: Tables, database: str
+) -> None:
     with nodes.working(version, database, command="hold") as node:
-        job_id = stage.add_job(queue_name="q")["id"]
+        job_id = tables.add_job(queue_name="q")["id"]
         assert node.next_line() == "holding"
-        owner = stage.job(job_id)["locked_by"]
+        owner = tables.job(job_id)["locked_by"]
         for table in ("_private_jobs", "_private_job_queues"):
             aged = f"update graphile_worker.{table} set locked_at = now() - interval '6 minutes' where locked_by = %s"
-            stage.query(aged, owner)
-        await until_swept(stage)
-        assert (stage.job(job_id)["locked_by"], stage.queue("q")["locked_by"]) == (owner, owner)
+            tables.query(aged, owner)
+        await until_swept(tables)
+        assert (tables.job(job_id)["locked_by"], tables.queue("q")["locked_by"]) == (owner, owner)
 
 
 @pytest.mark.usefixtures("_sweeper")
-async def test_a_rust_worker_without_recovery_keeps_its_jobs(stage: Stage) -> None:
+async def test_a_rust_worker_without_recovery_keeps_its_jobs(tables: Tables) -> None:
     """It never registers, so nobody can know whether it lives."""
-    job_id = stage.held_job(RUST_ID, age="6 minutes", queue_name="q")
-    await until_swept(stage)
-    assert (stage.job(job_id)["locked_by"], stage.queue("q")["locked_by"]) == (RUST_ID, RUST_ID)
+    job_id = tables.held_job(RUST_ID, age="6 minutes", queue_name="q")
+    await until_swept(tables)
+    assert (tables.job(job_id)["locked_by"], tables.queue("q")["locked_by"]) == (RUST_ID, RUST_ID)
 
 
-async def test_a_rust_worker_that_beats_keeps_its_jobs_and_one_that_stops_is_swept(stage: Stage, database: str) -> None:
+async def test_a_rust_worker_that_beats_keeps_its_jobs_and_one_that_stops_is_swept(
+    tables: Tables, database: str
+) -> None:
     """Its row has Rust's shape: no session, nothing about prefetching. What it holds, it has started."""
-    stage.query("select graphile_worker.worker_heartbeat(%s)", RUST_ID)
-    job_id = stage.held_job(RUST_ID, age="6 minutes", queue_name="q")
+    tables.query("select graphile_worker.worker_heartbeat(%s)", RUST_ID)
+    job_id = tables.held_job(RUST_ID, age="6 minutes", queue_name="q")
 
     async with sweeper(database, UNHURRIED):
-        await until_swept(stage, beats_as=RUST_ID)
-        assert stage.job(job_id)["locked_by"] == RUST_ID
+        await until_swept(tables, beats_as=RUST_ID)
+        assert tables.job(job_id)["locked_by"] == RUST_ID
 
     async with sweeper(database):
-        await until(lambda: stage.job(job_id)["locked_by"] is None, "the silent worker is swept")
-    assert [(crash["started"], crash["reason"]) for crash in stage.crashes(job_id)] == [(True, "silent")]
-    assert stage.queue("q")["locked_by"] is None
+        await until(lambda: tables.job(job_id)["locked_by"] is None, "the silent worker is swept")
+    assert [(crash["started"], crash["reason"]) for crash in tables.crashes(job_id)] == [(True, "silent")]
+    assert tables.queue("q")["locked_by"] is None

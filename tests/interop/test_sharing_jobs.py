@@ -8,19 +8,19 @@ import pytest
 from ferryman.schema import migrate, upgrade
 from tests.support import nodes
 from tests.support.carrying import carry_out
-from tests.support.functions import Functions
+from tests.support.tables import Tables
 
 
 @pytest.mark.parametrize("version", ["0.17", "0.18"])
 def test_node_runs_what_our_functions_stored(database: str, version: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
-        functions = Functions(connection)
-        functions.add_job(payload={"from": "sql"}, priority=3)
-        functions.add_jobs({"payload": {"n": 1}, "job_key": "k", "priority": 1}, {"payload": [1, 2], "priority": 2})
-        functions.add_job(payload={"not": "yet"}, run_at="2100-01-01Z")
-        functions.add_job("unknown to Node")
+        tables = Tables(connection)
+        tables.add_job(payload={"from": "sql"}, priority=3)
+        tables.add_jobs({"payload": {"n": 1}, "job_key": "k", "priority": 1}, {"payload": [1, 2], "priority": 2})
+        tables.add_job(payload={"not": "yet"}, run_at="2100-01-01Z")
+        tables.add_job("unknown to Node")
         ran = nodes.run(version, "runOnce", database, tasks=["task"])
-        left = [job["payload"] for job in functions.jobs()]
+        left = [job["payload"] for job in tables.jobs()]
     assert [(job["payload"], job["key"], job["attempts"]) for job in ran] == [
         ({"n": 1}, "k", 1),
         ([1, 2], None, 1),
@@ -35,9 +35,9 @@ def test_we_read_what_node_stored(database: str, version: str) -> None:
     spec["runAt"] = "2100-01-01T00:00:00.000Z"
     nodes.run(version, "add", database, jobs=[{"identifier": "send", "payload": {"ü": [1]}, "spec": spec}])
     with psycopg.connect(database, autocommit=True) as connection:
-        functions = Functions(connection)
-        (job,) = functions.jobs()
-        (shown,) = functions.query("select * from graphile_worker.jobs")
+        tables = Tables(connection)
+        (job,) = tables.jobs()
+        (shown,) = tables.query("select * from graphile_worker.jobs")
     assert (job["payload"], job["key"], job["max_attempts"], job["priority"]) == ({"ü": [1]}, "k", 3, 4)
     assert (shown["task_identifier"], shown["queue_name"]) == ("send", "q")
     assert (shown["flags"], shown["run_at"].year) == ({"a": True, "b": True}, 2100)
@@ -57,7 +57,7 @@ def test_nodes_bulk_additions_come_back_with_the_right_labels(database: str, ver
 def test_a_waiting_node_worker_is_woken_by_our_functions(database: str, version: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection, nodes.working(version, database) as worker:
         for n, named in enumerate([{}, {"job_key": "k"}, {"job_key": "l", "job_key_mode": "unsafe_dedupe"}]):
-            Functions(connection).add_job(payload=n, **named)
+            Tables(connection).add_job(payload=n, **named)
             assert worker.next_line()["payload"] == n
         assert worker.stop() == "stopped"
 
@@ -65,7 +65,7 @@ def test_a_waiting_node_worker_is_woken_by_our_functions(database: str, version:
 def test_installing_another_schema_does_not_stop_a_node_worker(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection, nodes.working("0.18", database) as worker:
         carry_out(database, migrate, "another")
-        Functions(connection).add_job(payload="still here")
+        Tables(connection).add_job(payload="still here")
         assert worker.next_line()["payload"] == "still here"
 
 

@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 from ferryman import Client, SyncClient
 from tests.support.fleet import Fleet
 from tests.support.history import History
-from tests.support.stage import Stage
+from tests.support.tables import Tables
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -41,10 +41,10 @@ def _up_for(database: str, time: str) -> str:
 
 
 @pytest.fixture
-def stage(database: str) -> Iterator[Stage]:
+def tables(database: str) -> Iterator[Tables]:
     """The tables, to be set up and looked at."""
     with psycopg.connect(database, autocommit=True) as connection:
-        yield Stage(connection)
+        yield Tables(connection)
 
 
 @pytest.fixture

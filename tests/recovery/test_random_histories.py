@@ -12,12 +12,12 @@ import pytest
 
 from ferryman.database.sessions import AsyncSession
 from ferryman.queries import recovering, working
-from tests.support.stage import sweep_as_worker
+from tests.support.sweeps import sweep_as_worker
 
 if TYPE_CHECKING:
     from ferryman import Client
     from ferryman.database.steps import Call, Steps
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
 JOBS, STEPS = 12, 60
 DOUBLE_RUNS = """
@@ -53,7 +53,7 @@ class Claim:
 class Scene:
     """A few workers as they see themselves: each believes that it holds what it claimed."""
 
-    stage: Stage
+    tables: Tables
     client: Client
     rng: random.Random
     believed: dict[str, list[Claim]] = field(default_factory=dict)
@@ -69,15 +69,15 @@ class Scene:
 
     async def join(self) -> None:
         self.numbers += 1
-        worker = self.stage.worker(f"worker {self.numbers}", "0 seconds", prefetches=self.rng.random() < 0.5)
+        worker = self.tables.worker(f"worker {self.numbers}", "0 seconds", prefetches=self.rng.random() < 0.5)
         self.believed[worker] = []
 
     async def claim(self, worker: str) -> None:
-        tasks = [row["id"] for row in self.stage.query("select id from graphile_worker._private_tasks")]
-        if worker not in self.stage.workers():
+        tasks = [row["id"] for row in self.tables.query("select id from graphile_worker._private_tasks")]
+        if worker not in self.tables.workers():
             return  # it would have noticed by now, and taken another id
         await self.call(working.claim_jobs(worker, tasks, wanted=3, window=100, now=None, forbidden_flags=None))
-        self.believed[worker] = [Claim(**row) for row in self.stage.query(HELD, worker)]
+        self.believed[worker] = [Claim(**row) for row in self.tables.query(HELD, worker)]
 
     async def mark(self, worker: str) -> None:
         claims = [(claim.id, claim.token) for claim in self.believed[worker]]
@@ -93,13 +93,13 @@ class Scene:
         self.ended.update(job_id for (job_id,) in rows)
 
     async def freeze(self, worker: str) -> None:
-        self.stage.query(
+        self.tables.query(
             "update graphile_worker._private_workers set last_heartbeat_at = now() - interval '1 hour' where id = %s",
             worker,
         )
 
     async def thaw(self, worker: str) -> None:
-        self.stage.query("update graphile_worker._private_workers set last_heartbeat_at = now() where id = %s", worker)
+        self.tables.query("update graphile_worker._private_workers set last_heartbeat_at = now() where id = %s", worker)
 
     async def sweep(self) -> None:
         config = {"recovery_delay": timedelta(), "max_crashes": 1000}
@@ -117,25 +117,25 @@ class Scene:
             await act(self.rng.choice([*self.believed]))
 
     def check(self) -> None:
-        assert self.stage.query(DOUBLE_RUNS) == [], "a queue and its job have different owners"
-        assert self.stage.query(FORGOTTEN) == [], "a job is held by a worker that nobody knows"
+        assert self.tables.query(DOUBLE_RUNS) == [], "a queue and its job have different owners"
+        assert self.tables.query(FORGOTTEN) == [], "a job is held by a worker that nobody knows"
         assert [job_id for job_id, count in self.ended.items() if count > 1] == []
-        assert len(self.stage.jobs()) + len(self.ended) == JOBS, "a job was lost"
-        assert all(job["attempts"] in (0, 1) for job in self.stage.jobs()), "an attempt was lost or given twice"
+        assert len(self.tables.jobs()) + len(self.ended) == JOBS, "a job was lost"
+        assert all(job["attempts"] in (0, 1) for job in self.tables.jobs()), "an attempt was lost or given twice"
 
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_whatever_happens_each_job_ends_once_and_nothing_stays_locked(
-    seed: int, stage: Stage, sweeper: Client
+    seed: int, tables: Tables, sweeper: Client
 ) -> None:
-    scene = Scene(stage, sweeper, random.Random(seed))
+    scene = Scene(tables, sweeper, random.Random(seed))
     for number in range(JOBS):
-        stage.add_job(f"task {number % 2}", queue_name=f"q{number % 3}" if number % 2 else None)
+        tables.add_job(f"task {number % 2}", queue_name=f"q{number % 3}" if number % 2 else None)
     for _ in range(STEPS):
         await scene.step()
         scene.check()
     for worker in scene.believed:
         await scene.freeze(worker)
     await scene.sweep()
-    assert all(job["locked_by"] is None for job in stage.jobs())
-    assert stage.workers() == []
+    assert all(job["locked_by"] is None for job in tables.jobs())
+    assert tables.workers() == []

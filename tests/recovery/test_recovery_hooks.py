@@ -22,10 +22,10 @@ from ferryman.hooks import (
     WorkerRecovered,
 )
 from ferryman.recovery.results import SweepStaleWorkersOptions
-from tests.support.stage import sweep_as_worker
+from tests.support.sweeps import sweep_as_worker
 
 if TYPE_CHECKING:
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
 RECOVERED = "Job recovered after worker interruption"
 TOMORROW = datetime(2100, 1, 1, tzinfo=UTC)
@@ -38,8 +38,8 @@ def answering(answer: JobRecoveryResult | None) -> HookRegistry:
     return hooks
 
 
-async def test_a_hook_receives_the_job_both_workers_and_the_reason(stage: Stage, sweeper: Client) -> None:
-    job_id = stage.held_job(stage.worker(), payload={"n": 1})
+async def test_a_hook_receives_the_job_both_workers_and_the_reason(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(tables.worker(), payload={"n": 1})
     asked: list[JobRecovery] = []
     hooks = HookRegistry()
     hooks.on(JobRecovery, asked.append)
@@ -50,94 +50,94 @@ async def test_a_hook_receives_the_job_both_workers_and_the_reason(stage: Stage,
     assert event.reason is FailureReason.WORKER_CRASHED
 
 
-async def test_hooks_of_a_client_are_asked_when_it_sweeps(stage: Stage, long_up: str) -> None:
-    stage.held_job(stage.worker())
+async def test_hooks_of_a_client_are_asked_when_it_sweeps(tables: Tables, long_up: str) -> None:
+    tables.held_job(tables.worker())
     async with Client(long_up, hooks=answering(JobRecoveryResult.Skip())) as client:
         assert (await client.sweep_stale_workers()).recovered_count == 0
 
 
 @pytest.mark.parametrize("answer", [None, JobRecoveryResult.Default()])
 async def test_default_recovers_the_job_as_configured(
-    stage: Stage, sweeper: Client, answer: JobRecoveryResult | None
+    tables: Tables, sweeper: Client, answer: JobRecoveryResult | None
 ) -> None:
-    job_id = stage.held_job(stage.worker(), queue_name="q")
+    job_id = tables.held_job(tables.worker(), queue_name="q")
     await sweep_as_worker(sweeper, hooks=answering(answer))
-    job = stage.job(job_id)
+    job = tables.job(job_id)
     assert (job["locked_by"], job["attempts"], job["last_error"]) == (None, 0, RECOVERED)
     assert job["run_at"] - job["updated_at"] == timedelta(seconds=30)
-    assert stage.queue("q")["locked_by"] is None
+    assert tables.queue("q")["locked_by"] is None
 
 
-async def test_default_follows_the_policy_of_the_task(stage: Stage, sweeper: Client) -> None:
-    stage.policy("fail")
-    job_id = stage.held_job(stage.worker())
+async def test_default_follows_the_policy_of_the_task(tables: Tables, sweeper: Client) -> None:
+    tables.policy("fail")
+    job_id = tables.held_job(tables.worker())
     await sweep_as_worker(sweeper, hooks=answering(JobRecoveryResult.Default()))
-    assert stage.job(job_id)["attempts"] == 25
+    assert tables.job(job_id)["attempts"] == 25
 
 
 @pytest.mark.parametrize(("attempts", "expected"), [(None, 4), (2, 2), (0, 0)])
 async def test_reschedule_unlocks_the_job_sets_run_at_and_may_replace_the_attempts(
-    stage: Stage, sweeper: Client, attempts: int | None, expected: int
+    tables: Tables, sweeper: Client, attempts: int | None, expected: int
 ) -> None:
-    job_id = stage.held_job(stage.worker(), queue_name="q")
-    stage.set(job_id, attempts=5)
+    job_id = tables.held_job(tables.worker(), queue_name="q")
+    tables.set(job_id, attempts=5)
     result = await sweep_as_worker(sweeper, hooks=answering(JobRecoveryResult.Reschedule(TOMORROW, attempts)))
-    job = stage.job(job_id)
+    job = tables.job(job_id)
     assert [each.decision for each in result.recoveries] == ["reschedule"]
     assert (job["locked_by"], job["run_at"], job["attempts"]) == (None, TOMORROW, expected)
-    assert stage.queue("q")["locked_by"] is None
+    assert tables.queue("q")["locked_by"] is None
 
 
 async def test_fail_with_backoff_uses_the_attempt_up_with_worker_crashed_as_the_error(
-    stage: Stage, sweeper: Client
+    tables: Tables, sweeper: Client
 ) -> None:
-    job_id = stage.held_job(stage.worker(), queue_name="q")
+    job_id = tables.held_job(tables.worker(), queue_name="q")
     result = await sweep_as_worker(sweeper, hooks=answering(JobRecoveryResult.FailWithBackoff()))
-    job = stage.job(job_id)
+    job = tables.job(job_id)
     assert [each.decision for each in result.recoveries] == ["backoff"]
     assert (job["locked_by"], job["attempts"]) == (None, 1)
     assert job["last_error"].startswith("WorkerCrashed: ")
     assert (job["run_at"] - job["updated_at"]).total_seconds() == pytest.approx(exp(1), abs=1e-3)
-    assert stage.queue("q")["locked_by"] is None
+    assert tables.queue("q")["locked_by"] is None
 
 
-async def test_skip_leaves_the_job_locked_and_uncounted(stage: Stage, sweeper: Client) -> None:
-    job_id = stage.held_job(stage.worker(), queue_name="q")
-    before = stage.job(job_id)
+async def test_skip_leaves_the_job_locked_and_uncounted(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(tables.worker(), queue_name="q")
+    before = tables.job(job_id)
     result = await sweep_as_worker(sweeper, hooks=answering(JobRecoveryResult.Skip()))
     assert result.recovered_count == 0
-    assert (stage.job(job_id), stage.crashes()) == (before, [])
-    assert stage.queue("q")["locked_by"] == "dead"
+    assert (tables.job(job_id), tables.crashes()) == (before, [])
+    assert tables.queue("q")["locked_by"] == "dead"
 
 
 async def test_a_worker_with_a_skipped_job_stays_known_so_that_the_hook_is_asked_again(
-    stage: Stage, sweeper: Client
+    tables: Tables, sweeper: Client
 ) -> None:
     """Without its row it would be an orphan, which is judged by the age of its locks instead."""
-    skipped, other = stage.held_job(stage.worker()), stage.held_job()
+    skipped, other = tables.held_job(tables.worker()), tables.held_job()
     hooks = HookRegistry()
     hooks.on(JobRecovery, lambda event: JobRecoveryResult.Skip() if event.job.id == skipped else None)
     result = await sweep_as_worker(sweeper, hooks=hooks)
     assert [each.job_id for each in result.recoveries] == [other]
-    assert stage.workers() == ["dead"]
+    assert tables.workers() == ["dead"]
     assert (await sweep_as_worker(sweeper)).recovered_count == 1
-    assert (stage.workers(), stage.lost_workers()[0]["recovered_jobs"]) == ([], 2)
+    assert (tables.workers(), tables.lost_workers()[0]["recovered_jobs"]) == ([], 2)
 
 
-async def test_a_hook_that_fails_decides_nothing(stage: Stage, sweeper: Client) -> None:
+async def test_a_hook_that_fails_decides_nothing(tables: Tables, sweeper: Client) -> None:
     hooks = HookRegistry()
 
     @hooks.on(JobRecovery)
     def fail(_event: JobRecovery) -> None:
         raise RuntimeError("broken")
 
-    job_id = stage.held_job(stage.worker())
+    job_id = tables.held_job(tables.worker())
     assert (await sweep_as_worker(sweeper, hooks=hooks)).recovered_count == 1
-    assert stage.job(job_id)["attempts"] == 0
+    assert tables.job(job_id)["attempts"] == 0
 
 
 async def test_a_hook_that_takes_too_long_counts_as_failed(
-    stage: Stage, sweeper: Client, caplog: pytest.LogCaptureFixture
+    tables: Tables, sweeper: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     hooks = HookRegistry()
 
@@ -146,16 +146,16 @@ async def test_a_hook_that_takes_too_long_counts_as_failed(
         await asyncio.Event().wait()
         return JobRecoveryResult.Skip()
 
-    stage.held_job(stage.worker())
+    tables.held_job(tables.worker())
     assert (await sweep_as_worker(sweeper, hooks=hooks, hook_seconds=0.05)).recovered_count == 1
     assert "a JobRecovery hook did not answer within 0.05 s" in caplog.text
 
 
 async def test_hooks_that_are_slow_for_each_job_do_not_keep_a_sweep_from_ending(
-    stage: Stage, sweeper: Client, caplog: pytest.LogCaptureFixture
+    tables: Tables, sweeper: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What was decided by then is done. The others stay with their worker, and the next sweep asks about them."""
-    jobs = [stage.held_job(stage.worker()) for _ in range(3)]
+    jobs = [tables.held_job(tables.worker()) for _ in range(3)]
     hooks = HookRegistry()
 
     @hooks.on(JobRecovery)
@@ -165,12 +165,12 @@ async def test_hooks_that_are_slow_for_each_job_do_not_keep_a_sweep_from_ending(
     slow = {"hooks": hooks, "hook_seconds": 0.02, "patience_seconds": 0.0}
     for left in (jobs[1:], jobs[2:], []):
         assert (await sweep_as_worker(sweeper, **slow)).recovered_count == 1
-        assert [job["id"] for job in stage.jobs() if job["locked_by"] == "dead"] == left
+        assert [job["id"] for job in tables.jobs() if job["locked_by"] == "dead"] == left
     assert "JobRecovery hooks are slow; 2 jobs wait for the next sweep" in caplog.text
-    assert stage.workers() == []
+    assert tables.workers() == []
 
 
-async def test_while_a_hook_thinks_others_may_sweep(stage: Stage, sweeper: Client) -> None:
+async def test_while_a_hook_thinks_others_may_sweep(tables: Tables, sweeper: Client) -> None:
     asked, may_answer = asyncio.Event(), asyncio.Event()
     hooks = HookRegistry()
 
@@ -180,18 +180,18 @@ async def test_while_a_hook_thinks_others_may_sweep(stage: Stage, sweeper: Clien
         await may_answer.wait()
         return JobRecoveryResult.FailWithBackoff()
 
-    job_id = stage.held_job(stage.worker())
+    job_id = tables.held_job(tables.worker())
     thinking = asyncio.create_task(sweep_as_worker(sweeper, hooks=hooks))
     await asyncio.wait_for(asked.wait(), 30)
     other = await sweep_as_worker(sweeper)
     may_answer.set()
     assert (other.recovered_count, other.is_already_running) == (1, False)
     assert (await thinking).recovered_count == 0
-    assert (stage.job(job_id)["attempts"], len(stage.crashes())) == (0, 1)
+    assert (tables.job(job_id)["attempts"], len(tables.crashes())) == (0, 1)
 
 
-async def test_hooks_are_asked_batch_by_batch(stage: Stage, sweeper: Client) -> None:
-    jobs = [stage.held_job(stage.worker()) for _ in range(5)]
+async def test_hooks_are_asked_batch_by_batch(tables: Tables, sweeper: Client) -> None:
+    jobs = [tables.held_job(tables.worker()) for _ in range(5)]
     asked: list[int] = []
     hooks = HookRegistry()
     hooks.on(JobRecovery, lambda event: asked.append(event.job.id))
@@ -200,9 +200,9 @@ async def test_hooks_are_asked_batch_by_batch(stage: Stage, sweeper: Client) -> 
 
 
 async def test_after_each_handled_job_the_interruption_is_told_and_then_the_sweep(
-    stage: Stage, sweeper: Client
+    tables: Tables, sweeper: Client
 ) -> None:
-    skipped, handled = stage.held_job(stage.worker()), stage.held_job()
+    skipped, handled = tables.held_job(tables.worker()), tables.held_job()
     hooks, told = HookRegistry(), list[object]()
     hooks.on(JobRecovery, lambda event: JobRecoveryResult.Skip() if event.job.id == skipped else None)
     hooks.on(JobInterrupted, told.append)
@@ -215,18 +215,18 @@ async def test_after_each_handled_job_the_interruption_is_told_and_then_the_swee
     assert swept == WorkerRecovered(worker_id="sweeper", dead_worker_ids=("dead",), jobs_recovered=1)
 
 
-async def test_events_are_told_when_the_database_holds_what_they_tell(stage: Stage, sweeper: Client) -> None:
-    job_id = stage.held_job(stage.worker())
+async def test_events_are_told_when_the_database_holds_what_they_tell(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(tables.worker())
     hooks, owners = HookRegistry(), list[str | None]()
-    hooks.on(JobInterrupted, lambda event: owners.append(stage.job(event.job.id)["locked_by"]))
+    hooks.on(JobInterrupted, lambda event: owners.append(tables.job(event.job.id)["locked_by"]))
     await sweep_as_worker(sweeper, hooks=hooks)
-    assert (owners, stage.job(job_id)["attempts"]) == ([None], 0)
+    assert (owners, tables.job(job_id)["attempts"]) == ([None], 0)
 
 
-async def test_a_job_that_fails_for_good_is_told_as_such_too(stage: Stage, sweeper: Client) -> None:
-    stage.policy("fail", "payment")
-    failed = stage.held_job(stage.worker(), identifier="payment")
-    stage.held_job()
+async def test_a_job_that_fails_for_good_is_told_as_such_too(tables: Tables, sweeper: Client) -> None:
+    tables.policy("fail", "payment")
+    failed = tables.held_job(tables.worker(), identifier="payment")
+    tables.held_job()
     hooks, told = HookRegistry(), list[JobPermanentlyFail]()
     hooks.on(JobPermanentlyFail, told.append)
     await sweep_as_worker(sweeper, hooks=hooks)
@@ -234,16 +234,16 @@ async def test_a_job_that_fails_for_good_is_told_as_such_too(stage: Stage, sweep
     assert (event.job.id, event.worker_id, event.error.startswith("WorkerCrashed: ")) == (failed, "dead", True)
 
 
-async def test_a_sweep_that_found_nobody_tells_nothing(stage: Stage, sweeper: Client) -> None:
-    stage.worker("alive", "1 second")
+async def test_a_sweep_that_found_nobody_tells_nothing(tables: Tables, sweeper: Client) -> None:
+    tables.worker("alive", "1 second")
     hooks, told = HookRegistry(), list[object]()
     hooks.on(WorkerRecovered, told.append)
     await sweep_as_worker(sweeper, hooks=hooks)
     assert told == []
 
 
-async def test_a_dry_run_asks_and_tells_nobody(stage: Stage, long_up: str) -> None:
-    stage.held_job(stage.worker())
+async def test_a_dry_run_asks_and_tells_nobody(tables: Tables, long_up: str) -> None:
+    tables.held_job(tables.worker())
     hooks, told = HookRegistry(), list[object]()
     for event in (JobRecovery, JobInterrupted, WorkerRecovered):
         hooks.on(event, told.append)
@@ -252,15 +252,15 @@ async def test_a_dry_run_asks_and_tells_nobody(stage: Stage, long_up: str) -> No
     assert told == []
 
 
-async def test_nobody_is_asked_about_a_job_that_is_only_unlocked(stage: Stage, sweeper: Client) -> None:
-    stage.held_job(stage.worker(), job_key="k", age="1 minute")
-    stage.add_job(job_key="k")
+async def test_nobody_is_asked_about_a_job_that_is_only_unlocked(tables: Tables, sweeper: Client) -> None:
+    tables.held_job(tables.worker(), job_key="k", age="1 minute")
+    tables.add_job(job_key="k")
     result = await sweep_as_worker(sweeper, hooks=answering(JobRecoveryResult.Skip()))
     assert [each.decision for each in result.recoveries] == ["superseded"]
 
 
-def test_plain_hooks_work_with_the_blocking_client(stage: Stage, long_up: str) -> None:
-    stage.held_job(stage.worker())
+def test_plain_hooks_work_with_the_blocking_client(tables: Tables, long_up: str) -> None:
+    tables.held_job(tables.worker())
     hooks, told = answering(JobRecoveryResult.FailWithBackoff()), list[object]()
     hooks.on(JobInterrupted, told.append)
     hooks.on(WorkerRecovered, told.append)
@@ -269,8 +269,8 @@ def test_plain_hooks_work_with_the_blocking_client(stage: Stage, long_up: str) -
     assert [type(event) for event in told] == [JobInterrupted, WorkerRecovered]
 
 
-def test_a_blocking_client_refuses_to_ask_an_async_hook_and_changes_nothing(stage: Stage, long_up: str) -> None:
-    job_id = stage.held_job(stage.worker())
+def test_a_blocking_client_refuses_to_ask_an_async_hook_and_changes_nothing(tables: Tables, long_up: str) -> None:
+    job_id = tables.held_job(tables.worker())
     hooks = HookRegistry()
 
     @hooks.on(JobRecovery)
@@ -278,13 +278,13 @@ def test_a_blocking_client_refuses_to_ask_an_async_hook_and_changes_nothing(stag
 
     with SyncClient(long_up, hooks=hooks) as client, pytest.raises(ConfigurationError, match="cannot await it"):
         client.sweep_stale_workers()
-    assert stage.job(job_id)["locked_by"] == "dead"
+    assert tables.job(job_id)["locked_by"] == "dead"
 
 
 def test_a_blocking_client_says_which_async_hook_it_could_not_tell(
-    stage: Stage, long_up: str, caplog: pytest.LogCaptureFixture
+    tables: Tables, long_up: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stage.held_job(stage.worker())
+    tables.held_job(tables.worker())
     hooks = HookRegistry()
 
     @hooks.on(WorkerRecovered)

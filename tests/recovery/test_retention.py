@@ -13,7 +13,7 @@ from ferryman.recovery.retention import prune
 
 if TYPE_CHECKING:
     from ferryman import Client
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
 LOST = """
     insert into graphile_worker._ferryman_lost_workers (worker_id, noticed_at, reason)
@@ -22,15 +22,15 @@ LOST = """
 
 
 async def test_by_default_lost_workers_are_kept_for_a_week_and_crashes_for_a_month(
-    stage: Stage, client: Client
+    tables: Tables, client: Client
 ) -> None:
     for name, age in (("old", "7 days 1 minute"), ("new", "6 days 23 hours")):
-        stage.query(LOST, name, age)
+        tables.query(LOST, name, age)
     for age in ("30 days 1 minute", "29 days 23 hours"):
-        stage.crashed_before(1, age=age)
+        tables.crashed_before(1, age=age)
     assert await client.prune_recovery_records() == Pruned(lost_workers=1, crashes=1)
-    assert [lost["worker_id"] for lost in stage.lost_workers()] == ["new"]
-    assert len(stage.crashes()) == 1
+    assert [lost["worker_id"] for lost in tables.lost_workers()] == ["new"]
+    assert len(tables.crashes()) == 1
 
 
 @pytest.mark.parametrize(
@@ -42,35 +42,35 @@ async def test_by_default_lost_workers_are_kept_for_a_week_and_crashes_for_a_mon
     ],
 )
 async def test_each_kind_can_be_kept_for_ever(
-    stage: Stage, client: Client, config: dict[str, Any], expected: Pruned
+    tables: Tables, client: Client, config: dict[str, Any], expected: Pruned
 ) -> None:
-    stage.query(LOST, "old", "1000 days")
-    stage.crashed_before(1, age="1000 days")
+    tables.query(LOST, "old", "1000 days")
+    tables.crashed_before(1, age="1000 days")
     assert await client.prune_recovery_records(WorkerRecoveryConfig(**config)) == expected
 
 
-async def test_much_is_forgotten_in_small_bites(stage: Stage, client: Client) -> None:
+async def test_much_is_forgotten_in_small_bites(tables: Tables, client: Client) -> None:
     for number in range(7):
-        stage.query(LOST, f"worker {number}", "8 days")
-        stage.crashed_before(number, age="31 days")
+        tables.query(LOST, f"worker {number}", "8 days")
+        tables.crashed_before(number, age="31 days")
     steps = prune("graphile_worker", WorkerRecoveryConfig().settings, batch=3)
     assert await AsyncSession(lambda: client.pool, client.schema).run(steps) == Pruned(lost_workers=7, crashes=7)
 
 
-async def test_start_marks_of_claims_that_are_over_are_removed(stage: Stage, client: Client) -> None:
-    running, gone, again = (stage.held_job("worker") for _ in range(3))
+async def test_start_marks_of_claims_that_are_over_are_removed(tables: Tables, client: Client) -> None:
+    running, gone, again = (tables.held_job("worker") for _ in range(3))
     for job_id in (running, gone, again):
-        stage.mark(job_id)
-    stage.query("delete from graphile_worker._private_jobs where id = %s", gone)
-    stage.claim(again, "worker", "1 minute")
+        tables.mark(job_id)
+    tables.query("delete from graphile_worker._private_jobs where id = %s", gone)
+    tables.claim(again, "worker", "1 minute")
     assert await client.prune_recovery_records() == Pruned(start_marks=2)
-    marks = stage.query("select job_id from graphile_worker._ferryman_started_jobs")
+    marks = tables.query("select job_id from graphile_worker._ferryman_started_jobs")
     assert marks == [{"job_id": running}]
 
 
-async def test_one_at_a_time_is_enough(stage: Stage, client: Client) -> None:
-    stage.query(LOST, "old", "8 days")
-    with stage.connection.transaction():
-        stage.query("select pg_advisory_xact_lock(%s, hashtext('graphile_worker'))", 0x46525254)
+async def test_one_at_a_time_is_enough(tables: Tables, client: Client) -> None:
+    tables.query(LOST, "old", "8 days")
+    with tables.connection.transaction():
+        tables.query("select pg_advisory_xact_lock(%s, hashtext('graphile_worker'))", 0x46525254)
         assert await client.prune_recovery_records() == Pruned()
     assert await client.prune_recovery_records() == Pruned(lost_workers=1)

@@ -15,83 +15,83 @@ from ferryman.hooks import HookRegistry, JobInterrupted, JobRecovery, JobRecover
 from ferryman.queries import recovering
 from ferryman.recovery.results import SweepStaleWorkersOptions
 from tests.support.rhythms import CROWD
-from tests.support.stage import seen, sweep_as_worker
+from tests.support.sweeps import seen, sweep_as_worker
 from tests.support.waiting import somebody_waits_for_a_lock, until, waiting_for_locks
 
 if TYPE_CHECKING:
     from ferryman import Client
     from ferryman.database.steps import Steps
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
 
-async def test_many_jobs_are_recovered_in_batches(stage: Stage, sweeper: Client) -> None:
-    jobs = [stage.held_job(stage.worker()) for _ in range(7)]
+async def test_many_jobs_are_recovered_in_batches(tables: Tables, sweeper: Client) -> None:
+    jobs = [tables.held_job(tables.worker()) for _ in range(7)]
     result = await sweep_as_worker(sweeper, batch=3)
     assert [each.job_id for each in result.recoveries] == jobs
-    assert (stage.workers(), stage.lost_workers()[0]["recovered_jobs"]) == ([], 7)
+    assert (tables.workers(), tables.lost_workers()[0]["recovered_jobs"]) == ([], 7)
 
 
-async def test_a_last_batch_that_is_full_ends_the_sweep_all_the_same(stage: Stage, sweeper: Client) -> None:
+async def test_a_last_batch_that_is_full_ends_the_sweep_all_the_same(tables: Tables, sweeper: Client) -> None:
     for _ in range(6):
-        stage.held_job(stage.worker())
+        tables.held_job(tables.worker())
     assert (await sweep_as_worker(sweeper, batch=3)).recovered_count == 6
-    assert stage.workers() == []
+    assert tables.workers() == []
 
 
-async def test_the_jobs_of_several_dead_workers_share_batches(stage: Stage, sweeper: Client) -> None:
+async def test_the_jobs_of_several_dead_workers_share_batches(tables: Tables, sweeper: Client) -> None:
     for number in range(8):
-        stage.held_job(stage.worker(f"worker {number % 3}"))
+        tables.held_job(tables.worker(f"worker {number % 3}"))
     result = await sweep_as_worker(sweeper, batch=3)
-    assert (result.recovered_count, len(result.worker_ids), stage.workers()) == (8, 3, [])
+    assert (result.recovered_count, len(result.worker_ids), tables.workers()) == (8, 3, [])
 
 
-async def test_sweeps_at_the_same_time_recover_each_job_once(stage: Stage, sweeper: Client) -> None:
-    jobs = [stage.held_job(stage.worker(f"worker {number % 5}")) for number in range(60)]
+async def test_sweeps_at_the_same_time_recover_each_job_once(tables: Tables, sweeper: Client) -> None:
+    jobs = [tables.held_job(tables.worker(f"worker {number % 5}")) for number in range(60)]
     results = await asyncio.gather(*(sweep_as_worker(sweeper, batch=7) for _ in range(8)))
     recovered = [each.job_id for result in results for each in result.recoveries]
     assert sorted(recovered) == jobs
-    assert sorted(crash["job_id"] for crash in stage.crashes()) == jobs
-    assert all(stage.job(job_id)["attempts"] == 0 for job_id in jobs)
+    assert sorted(crash["job_id"] for crash in tables.crashes()) == jobs
+    assert all(tables.job(job_id)["attempts"] == 0 for job_id in jobs)
 
 
 async def test_a_sweep_that_is_cut_off_leaves_whole_batches_behind_and_the_next_one_goes_on(
-    stage: Stage, sweeper: Client
+    tables: Tables, sweeper: Client
 ) -> None:
-    jobs = [stage.held_job(stage.worker(), queue_name=f"q{number}") for number in range(4)]
+    jobs = [tables.held_job(tables.worker(), queue_name=f"q{number}") for number in range(4)]
     hooks = HookRegistry()
 
     @hooks.on(JobInterrupted)
     def cut_off(event: JobInterrupted) -> None:
         if event.job.id == jobs[1]:
-            stage.query(
+            tables.query(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and pid <> pg_backend_pid()"
             )
 
     with pytest.raises(DatabaseUnavailableError):
         await sweep_as_worker(sweeper, hooks=hooks, batch=2)
-    assert [stage.job(job_id)["locked_by"] for job_id in jobs] == [None, None, "dead", "dead"]
-    assert [stage.queue(f"q{number}")["locked_by"] for number in range(4)] == [None, None, "dead", "dead"]
-    assert (stage.workers(), len(stage.crashes())) == (["dead"], 2)
+    assert [tables.job(job_id)["locked_by"] for job_id in jobs] == [None, None, "dead", "dead"]
+    assert [tables.queue(f"q{number}")["locked_by"] for number in range(4)] == [None, None, "dead", "dead"]
+    assert (tables.workers(), len(tables.crashes())) == (["dead"], 2)
     await until_it_answers(sweeper)
     assert (await sweep_as_worker(sweeper)).recovered_count == 2
-    assert stage.workers() == []
+    assert tables.workers() == []
 
 
-async def test_a_beat_that_is_on_its_way_saves_the_worker(stage: Stage, sweeper: Client) -> None:
-    job_id = stage.held_job(stage.worker())
-    with stage.connection.transaction():
-        stage.query("select graphile_worker.worker_heartbeat('dead')")
+async def test_a_beat_that_is_on_its_way_saves_the_worker(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(tables.worker())
+    with tables.connection.transaction():
+        tables.query("select graphile_worker.worker_heartbeat('dead')")
         result = await sweep_as_worker(sweeper)
         assert (result.worker_ids, result.recovered_count) == ((), 0)
-    assert stage.job(job_id)["locked_by"] == "dead"
-    assert stage.workers() == ["dead"]
+    assert tables.job(job_id)["locked_by"] == "dead"
+    assert tables.workers() == ["dead"]
 
 
 async def test_no_beat_saves_a_worker_that_somebody_has_named(
-    stage: Stage, sweeper: Client, database: str, connection: psycopg.Connection
+    tables: Tables, sweeper: Client, database: str, connection: psycopg.Connection
 ) -> None:
-    stage.held_job(stage.worker("alive", age="1 second"))
+    tables.held_job(tables.worker("alive", age="1 second"))
     with psycopg.connect(database) as beating:
         beating.execute("update graphile_worker._private_workers set last_heartbeat_at = now()")
         options = SweepStaleWorkersOptions(worker_ids=["alive"])
@@ -100,87 +100,87 @@ async def test_no_beat_saves_a_worker_that_somebody_has_named(
         connection.rollback()
         beating.commit()
         assert (await sweeping).recovered_count == 1
-    assert stage.workers() == []
+    assert tables.workers() == []
 
 
-async def test_a_job_that_is_being_settled_is_left_to_its_settler(stage: Stage, sweeper: Client) -> None:
-    settled, other = stage.held_job(stage.worker()), stage.held_job()
-    with stage.connection.transaction():
-        stage.query("delete from graphile_worker._private_jobs where id = %s", settled)
+async def test_a_job_that_is_being_settled_is_left_to_its_settler(tables: Tables, sweeper: Client) -> None:
+    settled, other = tables.held_job(tables.worker()), tables.held_job()
+    with tables.connection.transaction():
+        tables.query("delete from graphile_worker._private_jobs where id = %s", settled)
         result = await sweep_as_worker(sweeper)
     assert [each.job_id for each in result.recoveries] == [other]
-    assert stage.workers() == ["dead"], "it seemed to hold a job still"
+    assert tables.workers() == ["dead"], "it seemed to hold a job still"
     assert (await sweep_as_worker(sweeper)).worker_ids == ("dead",)
-    assert stage.workers() == []
+    assert tables.workers() == []
 
 
-async def test_the_sweep_does_not_wait_for_a_transaction_that_holds_a_job(stage: Stage, sweeper: Client) -> None:
-    stage.held_job(stage.worker())
-    with stage.connection.transaction():
-        stage.query("select from graphile_worker._private_jobs for update")
+async def test_the_sweep_does_not_wait_for_a_transaction_that_holds_a_job(tables: Tables, sweeper: Client) -> None:
+    tables.held_job(tables.worker())
+    with tables.connection.transaction():
+        tables.query("select from graphile_worker._private_jobs for update")
         result = await asyncio.wait_for(sweep_as_worker(sweeper), 60)
     assert result.recovered_count == 0
 
 
-async def test_a_job_that_is_claimed_anew_while_hooks_think_is_left_alone(stage: Stage, sweeper: Client) -> None:
+async def test_a_job_that_is_claimed_anew_while_hooks_think_is_left_alone(tables: Tables, sweeper: Client) -> None:
     """The first claim was lost, the same worker took the job again: it is another claim, which nobody decided about."""
-    job_id = stage.held_job(stage.worker())
+    job_id = tables.held_job(tables.worker())
     hooks = HookRegistry()
 
     @hooks.on(JobRecovery)
     def claim_anew(_event: JobRecovery) -> None:
-        stage.claim(job_id, "dead", "30 minutes")
+        tables.claim(job_id, "dead", "30 minutes")
 
     result = await sweep_as_worker(sweeper, hooks=hooks)
     assert result.recovered_count == 0
-    assert (stage.job(job_id)["locked_by"], stage.crashes()) == ("dead", [])
+    assert (tables.job(job_id)["locked_by"], tables.crashes()) == ("dead", [])
 
 
-async def test_a_job_that_is_completed_while_hooks_think_is_gone(stage: Stage, sweeper: Client) -> None:
-    job_id = stage.held_job(stage.worker())
+async def test_a_job_that_is_completed_while_hooks_think_is_gone(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(tables.worker())
     hooks = HookRegistry()
 
     @hooks.on(JobRecovery)
     def complete(_event: JobRecovery) -> None:
-        stage.query("delete from graphile_worker._private_jobs where id = %s", job_id)
+        tables.query("delete from graphile_worker._private_jobs where id = %s", job_id)
 
     result = await sweep_as_worker(sweeper, hooks=hooks)
-    assert (result.recovered_count, result.worker_ids, stage.crashes()) == (0, ("dead",), [])
+    assert (result.recovered_count, result.worker_ids, tables.crashes()) == (0, ("dead",), [])
 
 
-async def test_a_worker_that_beats_while_hooks_think_keeps_its_jobs(stage: Stage, sweeper: Client) -> None:
-    job_id = stage.held_job(stage.worker())
+async def test_a_worker_that_beats_while_hooks_think_keeps_its_jobs(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(tables.worker())
     hooks = HookRegistry()
 
     @hooks.on(JobRecovery)
     def beat(_event: JobRecovery) -> None:
-        stage.query("select graphile_worker.worker_heartbeat('dead')")
+        tables.query("select graphile_worker.worker_heartbeat('dead')")
 
     result = await sweep_as_worker(sweeper, hooks=hooks)
     assert (result.recovered_count, result.worker_ids) == (0, ())
-    assert (stage.job(job_id)["locked_by"], stage.workers()) == ("dead", ["dead"])
+    assert (tables.job(job_id)["locked_by"], tables.workers()) == ("dead", ["dead"])
 
 
-async def test_a_job_that_is_replaced_while_hooks_think_stays_replaced(stage: Stage, sweeper: Client) -> None:
-    job_id = stage.held_job(stage.worker(), job_key="k", age="1 minute")
+async def test_a_job_that_is_replaced_while_hooks_think_stays_replaced(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(tables.worker(), job_key="k", age="1 minute")
     hooks = HookRegistry()
 
     @hooks.on(JobRecovery)
     def replace(event: JobRecovery) -> JobRecoveryResult:
-        stage.add_job(job_key="k")
+        tables.add_job(job_key="k")
         return JobRecoveryResult.Reschedule(event.job.run_at, attempts=0)
 
     result = await sweep_as_worker(sweeper, hooks=hooks)
     assert [each.decision for each in result.recoveries] == ["superseded"]
-    assert not stage.job(job_id)["is_available"]
+    assert not tables.job(job_id)["is_available"]
 
 
 async def test_a_beat_that_comes_during_the_sweep_waits_and_finds_out(
-    stage: Stage, sweeper: Client, connection: psycopg.Connection, database: str
+    tables: Tables, sweeper: Client, connection: psycopg.Connection, database: str
 ) -> None:
     """While its jobs are being taken a worker cannot seem alive again."""
-    stage.held_job(stage.worker())
-    observed = [seen(stage, "dead")]
+    tables.held_job(tables.worker())
+    observed = [seen(tables, "dead")]
     with psycopg.connect(database, autocommit=True) as blocker, psycopg.connect(database, autocommit=True) as worker:
         # Holds up the last statement of the sweep, when everything else is done.
         with blocker.transaction():
@@ -210,11 +210,11 @@ async def until_it_answers(client: Client) -> None:
 
 
 async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
-    stage: Stage, sweeper: Client, monkeypatch: pytest.MonkeyPatch
+    tables: Tables, sweeper: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A frozen process keeps its session, and with it the lock of sweeps, until the server ends it."""
     monkeypatch.setattr(recovering, "IDLE_SECONDS", 2.0 * CROWD)
-    job_id = stage.held_job(stage.worker())
+    job_id = tables.held_job(tables.worker())
     hooks, has_lock, is_over = HookRegistry(), asyncio.Event(), asyncio.Event()
 
     @hooks.on(WorkerRecovered)
@@ -232,14 +232,14 @@ async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
     await has_lock.wait()
     monkeypatch.undo()
     assert (await sweep_as_worker(sweeper)).is_already_running
-    await until(lambda: not _is_lock_held(stage), "the server ends the session")
+    await until(lambda: not _is_lock_held(tables), "the server ends the session")
     assert not (await sweep_as_worker(sweeper)).is_already_running
-    assert stage.job(job_id)["locked_by"] is None
+    assert tables.job(job_id)["locked_by"] is None
     is_over.set()
     with pytest.raises(DatabaseError, match="idle-in-transaction timeout"):
         await hanging
 
 
-def _is_lock_held(stage: Stage) -> bool:
+def _is_lock_held(tables: Tables) -> bool:
     held = "select pid from pg_locks where locktype = 'advisory' and classid = %s::bigint::oid"
-    return stage.query(held, recovering.SWEEP_LOCK_CLASS) != []
+    return tables.query(held, recovering.SWEEP_LOCK_CLASS) != []

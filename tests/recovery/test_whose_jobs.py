@@ -10,46 +10,46 @@ import pytest
 from ferryman import Client
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
 from ferryman.recovery.results import SweepStaleWorkersOptions
-from tests.support.stage import seen, sweep_as_worker
+from tests.support.sweeps import seen, sweep_as_worker
 
 if TYPE_CHECKING:
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
 
 OURS = "ferryman-0123456789abcdef01"
 RUSTS = "graphile_worker_0123456789abcdef01"
 
 
-async def test_jobs_of_a_worker_that_is_no_longer_registered_are_recovered(stage: Stage, sweeper: Client) -> None:
-    job_id = stage.held_job(OURS, age="6 minutes", queue_name="q")
+async def test_jobs_of_a_worker_that_is_no_longer_registered_are_recovered(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(OURS, age="6 minutes", queue_name="q")
     result = await sweeper.sweep_stale_workers()
     assert result.worker_ids == (OURS,)
     assert [(each.job_id, each.reason, each.started) for each in result.recoveries] == [(job_id, "unregistered", None)]
-    assert stage.queue("q")["locked_by"] is None
+    assert tables.queue("q")["locked_by"] is None
 
 
-async def test_an_orphan_has_held_its_lock_for_longer_than_the_threshold(stage: Stage, sweeper: Client) -> None:
-    stage.held_job(OURS, age="4 minutes")
+async def test_an_orphan_has_held_its_lock_for_longer_than_the_threshold(tables: Tables, sweeper: Client) -> None:
+    tables.held_job(OURS, age="4 minutes")
     assert (await sweeper.sweep_stale_workers()).worker_ids == ()
 
 
-async def test_an_orphan_that_takes_new_jobs_is_alive(stage: Stage, sweeper: Client) -> None:
-    stage.held_job(OURS, age="1 hour")
-    stage.held_job(OURS, age="1 minute")
+async def test_an_orphan_that_takes_new_jobs_is_alive(tables: Tables, sweeper: Client) -> None:
+    tables.held_job(OURS, age="1 hour")
+    tables.held_job(OURS, age="1 minute")
     assert (await sweeper.sweep_stale_workers()).worker_ids == ()
 
 
-async def test_an_orphan_with_a_resilient_job_has_more_time_too(stage: Stage, sweeper: Client) -> None:
-    stage.held_job(OURS, age="14 minutes", flags=[INFRASTRUCTURE_RESILIENT_FLAG])
+async def test_an_orphan_with_a_resilient_job_has_more_time_too(tables: Tables, sweeper: Client) -> None:
+    tables.held_job(OURS, age="14 minutes", flags=[INFRASTRUCTURE_RESILIENT_FLAG])
     assert (await sweeper.sweep_stale_workers()).worker_ids == ()
 
 
-async def test_a_queue_that_an_orphan_holds_without_a_job_is_released(stage: Stage, sweeper: Client) -> None:
-    stage.add_job(queue_name="q")
-    stage.lock_queue("q", OURS, "1 hour")
+async def test_a_queue_that_an_orphan_holds_without_a_job_is_released(tables: Tables, sweeper: Client) -> None:
+    tables.add_job(queue_name="q")
+    tables.lock_queue("q", OURS, "1 hour")
     result = await sweeper.sweep_stale_workers()
     assert (result.worker_ids, result.recovered_count) == ((OURS,), 0)
-    assert stage.queue("q")["locked_by"] is None
+    assert tables.queue("q")["locked_by"] is None
 
 
 @pytest.mark.parametrize(
@@ -57,94 +57,94 @@ async def test_a_queue_that_an_orphan_holds_without_a_job_is_released(stage: Sta
     ["worker-0123456789abcdef01", "mine", "x-ferryman-1", "Ferryman-1", RUSTS, "ferryman_unregistered-01"],
 )
 async def test_node_pools_and_other_strangers_are_left_to_their_own_rules(
-    stage: Stage, sweeper: Client, foreign: str
+    tables: Tables, sweeper: Client, foreign: str
 ) -> None:
-    job_id = stage.held_job(foreign, age="1 day")
+    job_id = tables.held_job(foreign, age="1 day")
     assert (await sweeper.sweep_stale_workers()).worker_ids == ()
-    assert stage.job(job_id)["locked_by"] == foreign
+    assert tables.job(job_id)["locked_by"] == foreign
 
 
-async def test_whoever_was_registered_once_is_swept_under_any_name(stage: Stage, sweeper: Client) -> None:
-    stage.worker("mine", host="h")
+async def test_whoever_was_registered_once_is_swept_under_any_name(tables: Tables, sweeper: Client) -> None:
+    tables.worker("mine", host="h")
     await sweeper.sweep_stale_workers()
-    stage.held_job("mine", age="6 minutes")
+    tables.held_job("mine", age="6 minutes")
     assert (await sweeper.sweep_stale_workers()).worker_ids == ("mine",)
     (lost,) = await sweeper.list_lost_workers()
     assert (lost.reason, lost.recovered_jobs, lost.metadata) == ("unregistered", 1, {"host": "h"})
 
 
-async def test_a_worker_that_the_operator_names_is_swept_at_once_whoever_it_is(stage: Stage, sweeper: Client) -> None:
-    node, alive = "worker-0123456789abcdef01", stage.worker("alive", "1 second")
-    jobs = [stage.held_job(node, age="1 second"), stage.held_job(alive, age="1 second")]
-    bystander = stage.held_job(stage.worker("dead"))
+async def test_a_worker_that_the_operator_names_is_swept_at_once_whoever_it_is(tables: Tables, sweeper: Client) -> None:
+    node, alive = "worker-0123456789abcdef01", tables.worker("alive", "1 second")
+    jobs = [tables.held_job(node, age="1 second"), tables.held_job(alive, age="1 second")]
+    bystander = tables.held_job(tables.worker("dead"))
     result = await sweeper.sweep_stale_workers(SweepStaleWorkersOptions(worker_ids=[node, alive]))
     assert set(result.worker_ids) == {node, alive}
     assert {(each.job_id, each.reason) for each in result.recoveries} == {(job_id, "by hand") for job_id in jobs}
-    assert stage.job(bystander)["locked_by"] == "dead"
+    assert tables.job(bystander)["locked_by"] == "dead"
 
 
-async def test_naming_nobody_sweeps_nobody(stage: Stage, sweeper: Client) -> None:
-    stage.held_job(stage.worker())
+async def test_naming_nobody_sweeps_nobody(tables: Tables, sweeper: Client) -> None:
+    tables.held_job(tables.worker())
     assert (await sweeper.sweep_stale_workers(SweepStaleWorkersOptions(worker_ids=[]))).worker_ids == ()
 
 
 async def test_a_worker_whose_session_was_lost_is_swept_whatever_the_age_of_its_beat(
-    stage: Stage, sweeper: Client
+    tables: Tables, sweeper: Client
 ) -> None:
-    job_id = stage.held_job(stage.worker("dead", "10 seconds"))
-    result = await sweep_as_worker(sweeper, observed=[seen(stage, "dead")])
+    job_id = tables.held_job(tables.worker("dead", "10 seconds"))
+    result = await sweep_as_worker(sweeper, observed=[seen(tables, "dead")])
     assert [(each.job_id, each.reason) for each in result.recoveries] == [(job_id, "session lost")]
-    assert stage.workers() == []
+    assert tables.workers() == []
 
 
-async def test_a_worker_that_beat_since_it_was_observed_is_alive(stage: Stage, sweeper: Client) -> None:
-    job_id = stage.held_job(stage.worker("alive", "10 seconds"))
-    observed = [seen(stage, "alive"), seen(stage, "alive", "silent", 1e6)]
-    stage.query("select graphile_worker.worker_heartbeat('alive')")
+async def test_a_worker_that_beat_since_it_was_observed_is_alive(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(tables.worker("alive", "10 seconds"))
+    observed = [seen(tables, "alive"), seen(tables, "alive", "silent", 1e6)]
+    tables.query("select graphile_worker.worker_heartbeat('alive')")
     assert (await sweep_as_worker(sweeper, observed=observed)).worker_ids == ()
-    assert stage.job(job_id)["locked_by"] == "alive"
+    assert tables.job(job_id)["locked_by"] == "alive"
 
 
-async def test_whoever_observes_goes_by_what_it_saw_and_not_by_the_clock(stage: Stage, sweeper: Client) -> None:
-    stage.held_job(stage.worker("looks old", "1 day"))
+async def test_whoever_observes_goes_by_what_it_saw_and_not_by_the_clock(tables: Tables, sweeper: Client) -> None:
+    tables.held_job(tables.worker("looks old", "1 day"))
     assert (await sweep_as_worker(sweeper, observed=[])).worker_ids == ()
-    brief = seen(stage, "looks old", "silent", 299)
+    brief = seen(tables, "looks old", "silent", 299)
     assert (await sweep_as_worker(sweeper, observed=[brief])).worker_ids == ()
-    long = seen(stage, "looks old", "silent", 301)
+    long = seen(tables, "looks old", "silent", 301)
     assert (await sweep_as_worker(sweeper, observed=[long])).worker_ids == ("looks old",)
 
 
-async def test_a_worker_with_a_resilient_job_survives_the_loss_of_its_session(stage: Stage, sweeper: Client) -> None:
+async def test_a_worker_with_a_resilient_job_survives_the_loss_of_its_session(tables: Tables, sweeper: Client) -> None:
     """It may be cut off and still at work, which is what the flag is for: the extended threshold decides."""
-    stage.held_job(stage.worker("patient", "10 seconds"), flags=[INFRASTRUCTURE_RESILIENT_FLAG])
-    assert (await sweep_as_worker(sweeper, observed=[seen(stage, "patient", silent_for=899)])).worker_ids == ()
-    late = seen(stage, "patient", silent_for=901)
+    tables.held_job(tables.worker("patient", "10 seconds"), flags=[INFRASTRUCTURE_RESILIENT_FLAG])
+    assert (await sweep_as_worker(sweeper, observed=[seen(tables, "patient", silent_for=899)])).worker_ids == ()
+    late = seen(tables, "patient", silent_for=901)
     assert (await sweep_as_worker(sweeper, observed=[late])).worker_ids == ("patient",)
 
 
-async def test_nobody_sweeps_itself(stage: Stage, sweeper: Client) -> None:
+async def test_nobody_sweeps_itself(tables: Tables, sweeper: Client) -> None:
     """A worker whose own beats have stopped still knows that it lives. The others must judge it."""
-    stage.held_job(stage.worker("sweeper"))
+    tables.held_job(tables.worker("sweeper"))
     assert (await sweep_as_worker(sweeper)).worker_ids == ()
 
 
-async def test_orphans_are_looked_for_only_when_asked(stage: Stage, sweeper: Client) -> None:
-    stage.held_job(OURS, age="1 hour")
+async def test_orphans_are_looked_for_only_when_asked(tables: Tables, sweeper: Client) -> None:
+    tables.held_job(OURS, age="1 hour")
     assert (await sweep_as_worker(sweeper, finds_orphans=False)).worker_ids == ()
     assert (await sweep_as_worker(sweeper)).worker_ids == (OURS,)
 
 
-async def test_locks_from_before_the_server_was_started_have_their_time_again(stage: Stage, just_up: str) -> None:
+async def test_locks_from_before_the_server_was_started_have_their_time_again(tables: Tables, just_up: str) -> None:
     """Nobody could register while the server was down."""
-    stage.held_job(OURS, age="1 hour")
+    tables.held_job(OURS, age="1 hour")
     async with Client(just_up) as client:
         assert (await client.sweep_stale_workers()).worker_ids == ()
         options = SweepStaleWorkersOptions(sweep_threshold=timedelta(microseconds=1))
         assert (await client.sweep_stale_workers(options)).worker_ids == (OURS,)
 
 
-async def test_nonsense_that_a_worker_tells_of_itself_stops_no_sweep(sweeper: Client, stage: Stage) -> None:
-    stage.connection.execute(
+async def test_nonsense_that_a_worker_tells_of_itself_stops_no_sweep(sweeper: Client, tables: Tables) -> None:
+    tables.connection.execute(
         "insert into graphile_worker._private_workers (id, last_heartbeat_at, metadata)"
         " values ('odd', now() - interval '1 day', jsonb_build_object('beat_interval', 10::numeric ^ 400))"
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ferryman.database.steps import Steps
     from ferryman.recovery.sweeping import Sweep
     from tests.support.fleet import Fleet
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
 SECONDS_OF_WORK = 5.0
 """What a busy machine may need on top."""
@@ -66,10 +66,10 @@ async def test_a_hung_worker_is_found_by_its_silence_within_beat_threshold_and_s
     assert seconds < limit + SECONDS_OF_WORK
 
 
-async def test_the_background_sweeper_recovers_orphans_too(fleet: Fleet, stage: Stage) -> None:
-    orphan = stage.held_job("ferryman-0123456789abcdef01", age="1 hour", queue_name="a")
+async def test_the_background_sweeper_recovers_orphans_too(fleet: Fleet, tables: Tables) -> None:
+    orphan = tables.held_job("ferryman-0123456789abcdef01", age="1 hour", queue_name="a")
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
-        await until(lambda: stage.job(orphan)["locked_by"] is None, "the orphan is recovered")
+        await until(lambda: tables.job(orphan)["locked_by"] is None, "the orphan is recovered")
     assert fleet.locked_queues() == []
 
 
@@ -88,7 +88,7 @@ async def test_the_background_sweeper_runs_at_its_interval(fleet: Fleet, monkeyp
     assert min(later - earlier for earlier, later in itertools.pairwise(times)) > 0.7 * QUICK["sweep_interval"]
 
 
-async def test_a_job_that_a_hook_skips_is_asked_about_again_but_not_at_every_look(fleet: Fleet, stage: Stage) -> None:
+async def test_a_job_that_a_hook_skips_is_asked_about_again_but_not_at_every_look(fleet: Fleet, tables: Tables) -> None:
     hooks, asked = HookRegistry(), []
 
     @hooks.on(JobRecovery)
@@ -96,7 +96,7 @@ async def test_a_job_that_a_hook_skips_is_asked_about_again_but_not_at_every_loo
         asked.append(time.monotonic())
         return JobRecoveryResult.Skip()
 
-    stage.held_job(stage.worker("dead", session_key=12345))
+    tables.held_job(tables.worker("dead", session_key=12345))
     config = {**PATIENT, "sweep_interval": FIRST_PAUSE_SECONDS}
     look = Rhythm.of(recovery_of(config).settings).look
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(config), hooks=hooks)):
@@ -120,21 +120,23 @@ def test_sweeps_in_vain_become_ever_rarer_up_to_the_interval() -> None:
 
 
 async def test_old_records_are_forgotten_every_hour(
-    fleet: Fleet, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    fleet: Fleet, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert recovering.SECONDS_BETWEEN_PRUNINGS == 3600
     monkeypatch.setattr(recovering, "SECONDS_UNTIL_PRUNING", 0.2)
     monkeypatch.setattr(recovering, "SECONDS_BETWEEN_PRUNINGS", 0.2)
-    job = stage.add_job()["id"]
+    job = tables.add_job()["id"]
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
         for _ in range(2):
-            stage.crashed_before(job, age="31 days")
-            stage.crashed_before(job, age="29 days")
-            await until(lambda: len(stage.crashes()) == 1, "the old crash is forgotten")
-            stage.query("delete from graphile_worker._ferryman_crashes")
+            tables.crashed_before(job, age="31 days")
+            tables.crashed_before(job, age="29 days")
+            await until(lambda: len(tables.crashes()) == 1, "the old crash is forgotten")
+            tables.query("delete from graphile_worker._ferryman_crashes")
 
 
-async def test_a_sweep_that_fails_is_not_the_last(fleet: Fleet, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sweep_that_fails_is_not_the_last(
+    fleet: Fleet, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever the error is."""
     errors = iter([RuntimeError("broken")])
     sweep_once = recovering.sweep_once
@@ -145,6 +147,6 @@ async def test_a_sweep_that_fails_is_not_the_last(fleet: Fleet, stage: Stage, mo
         return sweep_once(sweep)
 
     monkeypatch.setattr(recovering, "sweep_once", failing_at_first)
-    orphan = stage.held_job("ferryman-0123456789abcdef01", age="1 hour")
+    orphan = tables.held_job("ferryman-0123456789abcdef01", age="1 hour")
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
-        await until(lambda: stage.job(orphan)["locked_by"] is None, "the orphan is recovered")
+        await until(lambda: tables.job(orphan)["locked_by"] is None, "the orphan is recovered")

@@ -14,7 +14,7 @@ from ferryman.cli.program import program
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.stage import Stage
+    from tests.support.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ def ferryman(long_up: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran
     return call
 
 
-def test_list_shows_who_is_alive_who_is_stale_and_who_was_lost(stage: Stage, ferryman: Callable[..., Ran]) -> None:
-    stage.held_job(stage.worker("dead"))
+def test_list_shows_who_is_alive_who_is_stale_and_who_was_lost(tables: Tables, ferryman: Callable[..., Ran]) -> None:
+    tables.held_job(tables.worker("dead"))
     ferryman("workers", "recover")
-    stage.worker("alive", "1 second", host="box", pid=7, tasks=["a", "b"])
-    stage.worker("stale", "6 minutes")
+    tables.worker("alive", "1 second", host="box", pid=7, tasks=["a", "b"])
+    tables.worker("stale", "6 minutes")
     ran = ferryman("workers", "list")
     lines = [line.split() for line in ran.out.splitlines()]
     assert ran.code == 0
@@ -56,8 +56,8 @@ def test_list_shows_who_is_alive_who_is_stale_and_who_was_lost(stage: Stage, fer
     assert any(line[:2] == ["dead", "silent"] and line[-2:] == ["1", "job"] for line in lines)
 
 
-def test_list_as_json_has_every_field(stage: Stage, ferryman: Callable[..., Ran]) -> None:
-    stage.worker("w", "90 seconds", host="box")
+def test_list_as_json_has_every_field(tables: Tables, ferryman: Callable[..., Ran]) -> None:
+    tables.worker("w", "90 seconds", host="box")
     (worker,) = ferryman("workers", "list", "--threshold", "1m", "--json").json["active"]
     assert (worker["worker_id"], worker["is_stale"], worker["metadata"]) == ("w", True, {"host": "box"})
     assert ferryman("workers", "list", "--threshold", "2m", "--json").json["active"][0]["is_stale"] is False
@@ -71,44 +71,44 @@ def test_list_says_why_there_may_be_nobody(ferryman: Callable[..., Ran]) -> None
     )
 
 
-def test_recover_gives_the_jobs_back_and_says_which(stage: Stage, ferryman: Callable[..., Ran]) -> None:
-    job_id = stage.held_job(stage.worker())
+def test_recover_gives_the_jobs_back_and_says_which(tables: Tables, ferryman: Callable[..., Ran]) -> None:
+    job_id = tables.held_job(tables.worker())
     ran = ferryman("workers", "recover", "--delay", "1h")
     assert ran.code == 0
     assert ran.out.startswith("Dead: dead.\nRecovered 1 job:\n")
     assert ran.out.splitlines()[-1].split() == [str(job_id), "task", "requeue", "1", "yes", "dead", "silent"]
-    job = stage.job(job_id)
+    job = tables.job(job_id)
     assert (job["locked_by"], (job["run_at"] - job["updated_at"]).total_seconds()) == (None, 3600)
 
 
-def test_a_dry_run_only_tells(stage: Stage, ferryman: Callable[..., Ran]) -> None:
-    job_id = stage.held_job(stage.worker())
+def test_a_dry_run_only_tells(tables: Tables, ferryman: Callable[..., Ran]) -> None:
+    job_id = tables.held_job(tables.worker())
     ran = ferryman("workers", "recover", "--dry-run")
     assert "Would recover 1 job:" in ran.out
-    assert stage.job(job_id)["locked_by"] == "dead"
+    assert tables.job(job_id)["locked_by"] == "dead"
     document = ferryman("workers", "recover", "--dry-run", "--json").json
     assert (document["worker_ids"], document["recovered_count"], document["dry_run"]) == (["dead"], 0, True)
     assert [each["decision"] for each in document["recoveries"]] == ["requeue"]
 
 
-def test_recover_takes_a_threshold(stage: Stage, ferryman: Callable[..., Ran]) -> None:
-    stage.held_job(stage.worker("dead", "2 minutes"))
+def test_recover_takes_a_threshold(tables: Tables, ferryman: Callable[..., Ran]) -> None:
+    tables.held_job(tables.worker("dead", "2 minutes"))
     assert ferryman("workers", "recover").out == "No dead worker was found.\n"
     assert ferryman("workers", "recover", "--threshold", "1m").out.startswith("Dead: dead.")
 
 
-def test_recover_of_a_named_worker_asks_first(stage: Stage, ferryman: Callable[..., Ran]) -> None:
-    job_id = stage.held_job("worker-0f3a9c", age="1 second")
+def test_recover_of_a_named_worker_asks_first(tables: Tables, ferryman: Callable[..., Ran]) -> None:
+    job_id = tables.held_job("worker-0f3a9c", age="1 second")
     refused = ferryman("workers", "recover", "--worker", "worker-0f3a9c", stdin="n\n")
     assert (refused.code, "run twice" in refused.err) == (1, True)
-    assert stage.job(job_id)["locked_by"] == "worker-0f3a9c"
+    assert tables.job(job_id)["locked_by"] == "worker-0f3a9c"
     assert ferryman("workers", "recover", "--worker", "worker-0f3a9c", "--yes").code == 0
-    assert stage.job(job_id)["locked_by"] is None
+    assert tables.job(job_id)["locked_by"] is None
 
 
-def test_recover_says_when_another_sweep_is_under_way(stage: Stage, ferryman: Callable[..., Ran]) -> None:
-    with stage.connection.transaction():
-        stage.query("select pg_advisory_xact_lock(%s, hashtext('graphile_worker'))", 0x46525357)
+def test_recover_says_when_another_sweep_is_under_way(tables: Tables, ferryman: Callable[..., Ran]) -> None:
+    with tables.connection.transaction():
+        tables.query("select pg_advisory_xact_lock(%s, hashtext('graphile_worker'))", 0x46525357)
         ran = ferryman("workers", "recover")
     assert (ran.code, ran.out.startswith("Another sweep is under way")) == (1, True)
 
@@ -118,15 +118,15 @@ def test_a_span_that_is_none_is_refused(ferryman: Callable[..., Ran]) -> None:
     assert (ran.code, "Give 90s, 5m or 1h30m" in ran.err) == (2, True)
 
 
-def test_unlock_is_at_home_here_too(stage: Stage, ferryman: Callable[..., Ran]) -> None:
-    job_id = stage.held_job("worker-0f3a9c")
+def test_unlock_is_at_home_here_too(tables: Tables, ferryman: Callable[..., Ran]) -> None:
+    job_id = tables.held_job("worker-0f3a9c")
     assert ferryman("workers", "unlock", "worker-0f3a9c", "--yes").code == 0
-    assert stage.job(job_id)["locked_by"] is None
+    assert tables.job(job_id)["locked_by"] is None
 
 
-def test_show_tells_the_story_of_crashes(stage: Stage, ferryman: Callable[..., Ran]) -> None:
-    job_id = stage.held_job(stage.worker())
-    stage.crashed_before(job_id, started=None, worker="first")
+def test_show_tells_the_story_of_crashes(tables: Tables, ferryman: Callable[..., Ran]) -> None:
+    job_id = tables.held_job(tables.worker())
+    tables.crashed_before(job_id, started=None, worker="first")
     ferryman("workers", "recover")
     told = ferryman("jobs", "show", job_id).out.partition("\ncrashes\n")[2].splitlines()
     assert "attempt 1: first was lost before or while it ran (silent); requeue, by somebody" in told[0]
@@ -135,8 +135,8 @@ def test_show_tells_the_story_of_crashes(stage: Stage, ferryman: Callable[..., R
     assert [crash["worker_id"] for crash in crashes] == ["first", "dead"]
 
 
-def test_show_works_where_no_crashes_are_written_down(stage: Stage, ferryman: Callable[..., Ran]) -> None:
-    job_id = stage.add_job()["id"]
-    stage.query("drop table graphile_worker._ferryman_crashes")
+def test_show_works_where_no_crashes_are_written_down(tables: Tables, ferryman: Callable[..., Ran]) -> None:
+    job_id = tables.add_job()["id"]
+    tables.query("drop table graphile_worker._ferryman_crashes")
     ran = ferryman("jobs", "show", job_id, "--json")
     assert (ran.code, ran.json["crashes"]) == (0, [])

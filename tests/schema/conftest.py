@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.functions import Functions
+from tests.support.tables import Tables
 
 if TYPE_CHECKING:
     import psycopg
 
 
 @pytest.fixture
-def functions(connection: psycopg.Connection) -> Functions:
-    """The SQL functions of a fresh install of ours."""
-    return Functions(connection)
+def tables(connection: psycopg.Connection) -> Tables:
+    """Those of a fresh install of ours."""
+    return Tables(connection)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from tests.support.background import in_background
-from tests.support.functions import Functions
+from tests.support.tables import Tables
 from tests.support.waiting import DEADLINE_SECONDS, until_somebody_waits
 
 if TYPE_CHECKING:
@@ -24,61 +24,61 @@ CLAIM = """
 COMPLETE = "delete from graphile_worker._private_jobs where id = %s"
 
 
-def test_a_keyed_job_is_not_lost_to_a_claim_in_flight(functions: Functions, database: str) -> None:
-    waiting = functions.add_job(payload={"version": 1}, job_key="k")
+def test_a_keyed_job_is_not_lost_to_a_claim_in_flight(tables: Tables, database: str) -> None:
+    waiting = tables.add_job(payload={"version": 1}, job_key="k")
     with psycopg.connect(database) as worker:
         worker.execute(CLAIM)
         adding = in_background(database, lambda mine: mine.add_job(payload={"version": 2}, job_key="k"))
-        until_somebody_waits(functions.connection)
+        until_somebody_waits(tables.connection)
         worker.commit()
     added = adding.result(DEADLINE_SECONDS)
     assert added["payload"] == {"version": 2}
-    claimed, successor = functions.jobs()
+    claimed, successor = tables.jobs()
     assert (claimed["id"], claimed["key"], claimed["attempts"]) == (waiting["id"], None, claimed["max_attempts"])
     assert (successor["id"], successor["key"]) == (added["id"], "k")
 
 
-def test_a_keyed_job_is_not_lost_to_a_claim_that_is_rolled_back(functions: Functions, database: str) -> None:
-    waiting = functions.add_job(payload={"version": 1}, job_key="k")
+def test_a_keyed_job_is_not_lost_to_a_claim_that_is_rolled_back(tables: Tables, database: str) -> None:
+    waiting = tables.add_job(payload={"version": 1}, job_key="k")
     with psycopg.connect(database) as worker:
         worker.execute(CLAIM)
         adding = in_background(database, lambda mine: mine.add_job(payload={"version": 2}, job_key="k"))
-        until_somebody_waits(functions.connection)
+        until_somebody_waits(tables.connection)
         worker.rollback()
     assert adding.result(DEADLINE_SECONDS)["id"] == waiting["id"]
     assert [job["payload"] for job in functions.jobs()] == [{"version": 2}]
 
 
-def test_a_keyed_job_is_not_lost_to_a_completion_in_flight(functions: Functions, database: str) -> None:
-    running = functions.claim(functions.add_job(job_key="k")["id"])
+def test_a_keyed_job_is_not_lost_to_a_completion_in_flight(tables: Tables, database: str) -> None:
+    running = tables.claim(tables.add_job(job_key="k")["id"])
     with psycopg.connect(database) as worker:
         worker.execute(COMPLETE, [running["id"]])
         adding = in_background(database, lambda mine: mine.add_job(job_key="k"))
-        until_somebody_waits(functions.connection)
+        until_somebody_waits(tables.connection)
         worker.commit()
     added = adding.result(DEADLINE_SECONDS)
     assert [(job["id"], job["key"]) for job in functions.jobs()] == [(added["id"], "k")]
 
 
-def test_a_key_that_is_introduced_twice_at_once_is_one_job(functions: Functions, database: str) -> None:
+def test_a_key_that_is_introduced_twice_at_once_is_one_job(tables: Tables, database: str) -> None:
     with psycopg.connect(database) as first:
-        Functions(first).add_jobs({"payload": [1], "job_key": "k"}, {"payload": [1], "job_key": "l"})
+        Tables(first).add_jobs({"payload": [1], "job_key": "k"}, {"payload": [1], "job_key": "l"})
         adding = in_background(
             database, lambda mine: mine.add_jobs({"payload": [2], "job_key": "l"}, {"payload": [2], "job_key": "k"})
         )
-        until_somebody_waits(functions.connection)
+        until_somebody_waits(tables.connection)
         first.commit()
     assert [row["payload"] for row in adding.result(DEADLINE_SECONDS)] == [[1, 2], [1, 2]]
     assert len(functions.jobs()) == 2
 
 
-def test_of_many_additions_to_a_key_that_is_being_worked_on_none_is_lost(database: str, functions: Functions) -> None:
+def test_of_many_additions_to_a_key_that_is_being_worked_on_none_is_lost(database: str, tables: Tables) -> None:
     """Each addition is a number; every number must be in exactly one job that ran, or still waits."""
     producers, additions = 20, 50
     seen: list[int] = []
     finished = threading.Event()
 
-    def work(mine: Functions) -> None:
+    def work(mine: Tables) -> None:
         while not finished.is_set():
             for job in mine.query(CLAIM):
                 seen.extend(job["payload"])
@@ -87,7 +87,7 @@ def test_of_many_additions_to_a_key_that_is_being_worked_on_none_is_lost(databas
     def produce(first: int) -> None:
         with psycopg.connect(database, autocommit=True) as connection:
             for number in range(first, first + additions):
-                assert Functions(connection).add_job(payload=[number], job_key="k")["id"] is not None
+                assert Tables(connection).add_job(payload=[number], job_key="k")["id"] is not None
 
     worker = in_background(database, work)
     _all_at_once([lambda n=n: produce(n * additions) for n in range(producers)])
@@ -97,9 +97,9 @@ def test_of_many_additions_to_a_key_that_is_being_worked_on_none_is_lost(databas
     assert sorted(seen) == list(range(producers * additions))
 
 
-def test_a_producer_holds_no_later_key_while_it_waits_for_an_earlier_one(functions: Functions, database: str) -> None:
+def test_a_producer_holds_no_later_key_while_it_waits_for_an_earlier_one(tables: Tables, database: str) -> None:
     with psycopg.connect(database) as first:
-        holder = Functions(first)
+        holder = Tables(first)
         holder.add_job(job_key="a")
         adding = in_background(database, lambda mine: mine.add_jobs({"job_key": "z"}, {"job_key": "a"}))
         until_somebody_waits(functions.connection)
@@ -115,7 +115,7 @@ def test_producers_with_the_same_keys_in_any_order_do_not_block_each_other(datab
 
     def produce(order: list[str]) -> None:
         with psycopg.connect(database, autocommit=True) as connection:
-            mine = Functions(connection)
+            mine = Tables(connection)
             for _ in range(40):
                 rows = mine.add_jobs(
                     *(

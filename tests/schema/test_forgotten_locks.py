@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.support.functions import Functions
+    from tests.support.tables import Tables
 
 
 @pytest.mark.parametrize("removal", ["complete", "remove"])
-def test_a_forgotten_queue_is_freed_with_its_job(functions: Functions, removal: str) -> None:
-    job = functions.claim(functions.add_job(queue_name="q", job_key="k")["id"], age="5 hours")
-    _take_away(functions, removal, job["id"])
-    assert functions.jobs() == []
-    assert functions.queue("q")["is_available"]
+def test_a_forgotten_queue_is_freed_with_its_job(tables: Tables, removal: str) -> None:
+    job = tables.claim(tables.add_job(queue_name="q", job_key="k")["id"], age="5 hours")
+    _take_away(tables, removal, job["id"])
+    assert tables.jobs() == []
+    assert tables.queue("q")["is_available"]
 
 
 @pytest.mark.parametrize("removal", ["complete", "remove"])
 @pytest.mark.parametrize(("worker", "age"), [("worker-1", "1 minute"), ("worker-2", "5 hours")])
-def test_a_queue_that_was_taken_since_stays_taken(functions: Functions, removal: str, worker: str, age: str) -> None:
-    job = functions.claim(functions.add_job(queue_name="q", job_key="k")["id"], age="5 hours")
-    functions.lock_queue("q", worker, age)
-    _take_away(functions, removal, job["id"])
-    assert functions.queue("q")["locked_by"] == worker
+def test_a_queue_that_was_taken_since_stays_taken(tables: Tables, removal: str, worker: str, age: str) -> None:
+    job = tables.claim(tables.add_job(queue_name="q", job_key="k")["id"], age="5 hours")
+    tables.lock_queue("q", worker, age)
+    _take_away(tables, removal, job["id"])
+    assert tables.queue("q")["locked_by"] == worker
 
 
-def _take_away(functions: Functions, removal: str, job_id: int) -> None:
+def _take_away(tables: Tables, removal: str, job_id: int) -> None:
     if removal == "complete":
-        functions.complete_jobs(job_id)
+        tables.complete_jobs(job_id)
     else:
-        functions.remove_job("k")
+        tables.remove_job("k")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 
-from tests.support.functions import Functions
+from tests.support.tables import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def in_background(dsn: str, call: Callable[[Functions], R]) -> Future[R]:
+def in_background(dsn: str, call: Callable[[Tables], R]) -> Future[R]:
     """Begin the call; its result, or its error, comes with the future."""
     executor = ThreadPoolExecutor(max_workers=1)
     future = executor.submit(_on_own_connection, dsn, call)
@@ -23,6 +23,6 @@ def in_background(dsn: str, call: Callable[[Functions], R]) -> Future[R]:
     return future
 
 
-def _on_own_connection(dsn: str, call: Callable[[Functions], R]) -> R:
+def _on_own_connection(dsn: str, call: Callable[[Tables], R]) -> R:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        return call(Functions(connection))
+        return call(Tables(connection))

@@ -1,4 +1,4 @@
-"""The SQL functions of a schema, called as any other program would call them."""
+"""The tables of a schema: jobs, queues, workers and crashes are put into a state, and looked at."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ SPEC = (
     " as graphile_worker.job_spec)"
 )
 SPEC_FIELDS = ("identifier", "payload", "queue_name", "run_at", "max_attempts", "job_key", "priority", "flags")
+MARK = """
+    insert into graphile_worker._ferryman_started_jobs
+    select id, locked_by, locked_at from graphile_worker._private_jobs where id = %s
+"""
 
 
-class Functions:
-    """Calls on one connection; rows come back as dictionaries."""
+class Tables:
+    """What any program could do by SQL, on one connection; rows come back as dictionaries."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self.connection = connection
@@ -31,6 +35,8 @@ class Functions:
         cursor = self.connection.cursor(row_factory=dict_row)
         cursor.execute(text, values)
         return cursor.fetchall() if cursor.description else []
+
+    # The functions of the schema
 
     def add_job(self, identifier: str | None = "task", **named: object) -> Row:
         if "payload" in named:
@@ -64,6 +70,8 @@ class Functions:
 
     def force_unlock_workers(self, *workers: str) -> None:
         self.query("select graphile_worker.force_unlock_workers(%s)", list(workers))
+
+    # Jobs and queues
 
     def jobs(self) -> list[Row]:
         return self.query("select * from graphile_worker._private_jobs order by id")
@@ -109,6 +117,72 @@ class Functions:
             age,
             name,
         )
+
+    # Workers that died with jobs in their hands
+
+    def worker(self, worker_id: str = "dead", age: str = "1 hour", **metadata: object) -> str:
+        """Register a worker whose last beat is some time ago."""
+        self.query("select graphile_worker.worker_heartbeat(%s, %s)", worker_id, json.dumps(metadata))
+        self.query(
+            "update graphile_worker._private_workers set last_heartbeat_at = now() - %s::interval where id = %s",
+            age,
+            worker_id,
+        )
+        return worker_id
+
+    def held_job(self, worker_id: str = "dead", *, age: str = "1 hour", identifier: str = "task", **named: Any) -> int:
+        """A job that this worker has claimed."""
+        job_id = self.add_job(identifier, **named)["id"]
+        self.claim(job_id, worker_id, age)
+        # It was last changed before it was claimed, not when this test put it there.
+        self.query(
+            "update graphile_worker._private_jobs set updated_at = locked_at, run_at = locked_at where id = %s", job_id
+        )
+        return int(job_id)
+
+    def mark(self, job_id: int) -> None:
+        """Say that the job has begun to run."""
+        self.query(MARK, job_id)
+
+    def policy(self, on_crash: str, identifier: str = "task") -> None:
+        """Store what a crash means for a task."""
+        self.query(
+            "insert into graphile_worker._ferryman_task_policies (task_identifier, on_crash) values (%s, %s)",
+            identifier,
+            on_crash,
+        )
+
+    def crashed_before(
+        self, job_id: int, *, started: bool | None = True, age: str = "1 hour", worker: str = "w"
+    ) -> None:
+        """Write down an earlier crash of the job."""
+        self.query(
+            """
+            insert into graphile_worker._ferryman_crashes
+                (job_id, task_identifier, worker_id, recovered_by, noticed_at, attempt, started, decision, reason)
+            values (%s, 'task', %s, 'somebody', now() - %s::interval, 1, %s, 'requeue', 'silent')
+            """,
+            job_id,
+            worker,
+            age,
+            started,
+        )
+
+    def crashes(self, job_id: int | None = None) -> list[Row]:
+        """What was written down, of one job or of all."""
+        return self.query(
+            "select * from graphile_worker._ferryman_crashes where %s::bigint is null or job_id = %s order by id",
+            job_id,
+            job_id,
+        )
+
+    def workers(self) -> Sequence[str]:
+        """The ids of registered workers."""
+        return [row["id"] for row in self.query("select id from graphile_worker._private_workers order by id")]
+
+    def lost_workers(self) -> list[Row]:
+        """What is remembered of dead workers."""
+        return self.query("select * from graphile_worker._ferryman_lost_workers order by worker_id")
 
 
 def _cast(name: str) -> str:
