@@ -27,8 +27,8 @@ test: check  ## Check style, types and imports, then run every test; in random o
 	@$(PYTEST) -m realtime --numprocesses $(CORES) $$(grep -rl mark.realtime --include=test_*.py tests)
 	@$(PYTEST) -m 'not realtime' --numprocesses $(CROWD)
 
-test-fast: $(VENV)/ready  ## Run the tests that take less than a second each: for after each change
-	@$(PYTEST) -m 'not realtime and not slow' --numprocesses $(CROWD)
+test-fast: $(VENV)/ready  ## Run the tests that take no second and start no program: for after each change
+	@$(PYTEST) -m 'not realtime and not slow and not program' --numprocesses $(CROWD)
 
 check: $(VENV)/ready
 	@$(MAKE) --no-print-directory --jobs --output-sync check-style check-types check-imports check-tests
@@ -44,7 +44,7 @@ check-imports:
 	@said=$$($(BIN)/lint-imports) && tail -n 1 <<<"$$said" || { echo "$$said"; exit 1; }
 
 check-tests:  # that all can be imported; pytest keeps what it made of them for the processes that will run them
-	@said=$$($(BIN)/pytest --collect-only --quiet) && tail -n 1 <<<"$$said" || { echo "$$said"; exit 1; }
+	@said=$$($(BIN)/pytest --collect-only --quiet) && tail -n 1 <<<"$$said" || { sed -n '/= ERRORS/,$$p' <<<"$$said"; exit 1; }
 
 bench: $(VENV)/ready  ## Measure Ferryman beside its peers; installs them first, and takes half an hour
 	@$(BIN)/python -m benchmarks

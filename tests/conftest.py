@@ -43,7 +43,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _heed_signals()
-    config.addinivalue_line("markers", f"slow: takes a second or longer, as {order.RECORD.name} says")
     settings.load_profile("same each time" if config.getoption("seed") is None else "by the seed")
     config.stash[_until_the_end] = stack = ExitStack()
     config.add_cleanup(stack.close)

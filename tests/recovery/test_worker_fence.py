@@ -11,8 +11,8 @@ from ferryman import App, LocalQueueConfig, WorkerContext
 from ferryman.hooks import HookRegistry, SettleRefused
 from tests.support.beats import over_tcp
 from tests.support.fleet import idle_app
-from tests.support.network import Fate, Proxy
 from tests.support.inside import inside
+from tests.support.network import Fate, Proxy
 from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of

@@ -46,7 +46,7 @@ def test_a_keyed_job_is_not_lost_to_a_claim_that_is_rolled_back(tables: Tables, 
         until_somebody_waits(tables.connection)
         worker.rollback()
     assert adding.result(DEADLINE_SECONDS)["id"] == waiting["id"]
-    assert [job["payload"] for job in functions.jobs()] == [{"version": 2}]
+    assert [job["payload"] for job in tables.jobs()] == [{"version": 2}]
 
 
 def test_a_keyed_job_is_not_lost_to_a_completion_in_flight(tables: Tables, database: str) -> None:
@@ -57,7 +57,7 @@ def test_a_keyed_job_is_not_lost_to_a_completion_in_flight(tables: Tables, datab
         until_somebody_waits(tables.connection)
         worker.commit()
     added = adding.result(DEADLINE_SECONDS)
-    assert [(job["id"], job["key"]) for job in functions.jobs()] == [(added["id"], "k")]
+    assert [(job["id"], job["key"]) for job in tables.jobs()] == [(added["id"], "k")]
 
 
 def test_a_key_that_is_introduced_twice_at_once_is_one_job(tables: Tables, database: str) -> None:
@@ -69,7 +69,7 @@ def test_a_key_that_is_introduced_twice_at_once_is_one_job(tables: Tables, datab
         until_somebody_waits(tables.connection)
         first.commit()
     assert [row["payload"] for row in adding.result(DEADLINE_SECONDS)] == [[1, 2], [1, 2]]
-    assert len(functions.jobs()) == 2
+    assert len(tables.jobs()) == 2
 
 
 def test_of_many_additions_to_a_key_that_is_being_worked_on_none_is_lost(database: str, tables: Tables) -> None:
@@ -93,7 +93,7 @@ def test_of_many_additions_to_a_key_that_is_being_worked_on_none_is_lost(databas
     _all_at_once([lambda n=n: produce(n * additions) for n in range(producers)])
     finished.set()
     worker.result(DEADLINE_SECONDS)
-    seen += [number for job in functions.jobs() for number in job["payload"]]
+    seen += [number for job in tables.jobs() for number in job["payload"]]
     assert sorted(seen) == list(range(producers * additions))
 
 
@@ -102,7 +102,7 @@ def test_a_producer_holds_no_later_key_while_it_waits_for_an_earlier_one(tables:
         holder = Tables(first)
         holder.add_job(job_key="a")
         adding = in_background(database, lambda mine: mine.add_jobs({"job_key": "z"}, {"job_key": "a"}))
-        until_somebody_waits(functions.connection)
+        until_somebody_waits(tables.connection)
         first.execute("set local lock_timeout = '60s'")
         holder.add_job(job_key="z")
         first.commit()

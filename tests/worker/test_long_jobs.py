@@ -18,8 +18,8 @@ from ferryman.errors import DatabaseError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobInterrupted, SettleRefused
 from ferryman.worker import long_jobs
 from tests.support import nodes
-from tests.support.network import Proxy
 from tests.support.inside import inside
+from tests.support.network import Proxy
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, running, worker_of
 from tests.worker import process_tasks
