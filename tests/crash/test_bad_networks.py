@@ -58,7 +58,7 @@ async def test_jobs_that_were_claimed_over_a_connection_that_broke_are_run(site:
     await site.all_done()
     assert proxy.cuts_at is None
     assert site.history.jobs("started") == [lost]
-    assert len(worker.said("claimed over a connection that broke")) == 1
+    assert len(worker.logged("lost_claims_returned", count=1)) == 1
     site.check()
 
 
@@ -124,6 +124,6 @@ async def test_a_worker_goes_on_soon_after_a_long_outage(site: CrashSite, proxy:
 
     await until(lambda: sorted(site.history.jobs("settled")) == jobs, "all jobs are settled")
     warnings = [line["message"] for line in site.history.lines("log", level="WARNING")]
-    assert warnings == worker.said("will be tried again"), "nobody else complains"
+    assert warnings == worker.logged("duty_failed"), "nobody else complains"
     await worker.out_of_trouble()
     site.check()

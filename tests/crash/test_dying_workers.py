@@ -108,4 +108,4 @@ async def test_processes_that_a_handler_forks_end_and_do_not_disturb_its_worker(
     await until(lambda: sorted(site.history.jobs("settled")) == sorted(others + forking), "all jobs are settled")
 
     assert [line["codes"] for line in site.history.lines("forked")] == [[3, 0], [3, 0]]
-    assert worker.said("failed") == []
+    assert worker.failures == []

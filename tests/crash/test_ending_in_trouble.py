@@ -28,7 +28,7 @@ async def test_a_worker_that_cannot_reconnect_ends_when_told_to(site: CrashSite,
     await worker.ready()
     proxy.new_connections = fate
     proxy.reset()
-    await until(lambda: worker.said("will be tried again") != [], "the worker is in trouble")
+    await until(lambda: worker.logged("duty_failed"), "the worker is in trouble")
 
     assert await worker.end_in_order() == 0
 

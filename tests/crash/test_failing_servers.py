@@ -76,7 +76,7 @@ async def test_jobs_survive_the_crash_of_one_backend(own_server: EmbeddedPostgre
         ).fetchall()
         os.kill(backend, signal.SIGKILL)
         await until(lambda: was_cut(connection), "the server has noticed")
-    await until(lambda: worker.said("will be tried again"), "the worker has noticed")
+    await until(lambda: worker.logged("duty_failed"), "the worker has noticed")
     await until(lambda: postmaster(own_server) is not None, "the server is back")
 
     await own_site.all_done()

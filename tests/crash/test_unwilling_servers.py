@@ -112,7 +112,7 @@ async def test_a_table_that_is_rewritten_is_waited_for_without_a_word(
         await until(lambda: somebody_waits_for_a_lock(observer), "the worker waits")
 
     await until(lambda: sorted(site.history.jobs("settled")) == jobs, "all jobs are settled")
-    assert worker.said("failed") == []
+    assert worker.failures == []
     site.check()
 
 
@@ -125,7 +125,7 @@ async def test_workers_share_jobs_whatever_the_default_isolation(site: CrashSite
     await until(lambda: sorted(site.history.jobs("settled")) == jobs, "all jobs are settled")
 
     await site.all_done()
-    assert [worker.said("failed") for worker in workers] == [[], []]
+    assert [worker.failures for worker in workers] == [[], []]
     site.check()
 
 
@@ -151,7 +151,7 @@ async def test_a_settlement_that_deadlocks_with_producers_of_the_same_keys_is_wr
 
     await until(lambda: sorted(site.history.jobs("settled")) == jobs, "both jobs are settled")
     await worker.out_of_trouble("completing jobs")
-    assert "40P01" in worker.said("completing jobs failed")[0]
+    assert "40P01" in worker.logged("duty_failed", duty="completing jobs")[0]
     site.check()
 
 

@@ -15,6 +15,7 @@ from ferryman.cron.fill import CrontabFill
 from ferryman.cron.pattern import parse_timer
 from ferryman.errors import CrontabError, DuplicateScheduleError, InvalidJobError, UnknownScheduleError
 from ferryman.hooks import CronTick, HookRegistry
+from tests.support.logs import logged
 from tests.support.schedulers import MINUTE, fired, known, make_known, payloads, scheduler_at
 from tests.support.waiting import until
 
@@ -212,9 +213,8 @@ async def test_a_crontab_of_the_worker_wins_over_a_schedule_of_the_same_name(
     await scheduler.tick()
     assert fired(connection, "stored") == []
     assert len(fired(connection, "own")) >= 2
-    complaints = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert len(complaints) == 1
-    assert "a crontab of the worker has the same identifier" in complaints[0].getMessage()
+    [complaint] = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert logged(caplog, "schedule_shadowed", crontab="tick") == [complaint]
 
 
 async def test_a_schedule_that_cannot_be_read_is_told_once_and_stops_no_other(
@@ -228,7 +228,7 @@ async def test_a_schedule_that_cannot_be_read_is_told_once_and_stops_no_other(
     clock.advance(MINUTE)
     await scheduler.tick()
     assert fired(connection)[-1] == clock.now()
-    assert len([record for record in caplog.records if "cannot be read" in record.getMessage()]) == 1
+    assert len(logged(caplog, "schedule_unreadable", crontab="broken")) == 1
     assert await client.schedules.remove("broken")
 
 

@@ -37,7 +37,7 @@ async def test_a_process_that_an_async_handler_forks_ends_with_the_handler_and_i
     assert [line["code"] for line in site.history.lines("forked")] == [CODES[way]] * 2
     assert sorted(site.history.jobs("started")) == others
     assert {line["pid"] for line in site.history.lines("settled")} == {worker.pid}
-    assert worker.said("failed") == []
+    assert worker.failures == []
 
 
 @pytest.fixture

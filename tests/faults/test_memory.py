@@ -37,7 +37,7 @@ async def test_a_handler_that_runs_out_of_memory_fails_and_the_others_go_on(site
     site.open_gate()
     after = [*await site.add(10), *await site.add(2, task="note_in_a_thread")]
     await until(lambda: sorted(site.history.jobs("settled")) == sorted(waiting + after), "all others are settled")
-    assert worker.said("failed and will be") == []
+    assert worker.logged("duty_failed") == []
     assert sorted(site.history.jobs("failed")) == site.jobs() == hoarding, "no other has failed"
     assert site.jobs_of(worker) == []
 

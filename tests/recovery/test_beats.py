@@ -213,9 +213,9 @@ def test_a_terminated_session_is_replaced_by_one_with_another_lock(
     assert beat_of(connection, life.worker_id) > beat
     assert life.swept == []
     assert life.registered == [life.worker_id]
-    assert [record.message.split(":")[0].split(",")[0] for record in caplog.records] == [
-        "signs of life failed and will be tried again until they work",
-        "signs of life work again",
+    assert [(record.event, record.duty) for record in caplog.records] == [
+        ("duty_failed", "signs of life"),
+        ("duty_works_again", "signs of life"),
     ]
 
 

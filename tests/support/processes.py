@@ -203,25 +203,30 @@ class WorkerProgram(Program):
         """Wait until it was at a sync point."""
         await until(lambda: self._history.lines("reached", pid=self.pid, point=point), f"{point} is reached")
 
-    def said(self, text: str) -> list[str]:
-        """The lines of its log that contain this."""
+    def logged(self, event: str, **fields: Any) -> list[str]:
+        """The messages of its log about this event, with these fields."""
+        return [line["message"] for line in self._history.lines("log", pid=self.pid, about=event, **fields)]
+
+    @property
+    def failures(self) -> list[str]:
+        """The messages of its log about anything that failed."""
         lines = self._history.lines("log", pid=self.pid)
-        return [line["message"] for line in lines if text in line["message"]]
+        return [line["message"] for line in lines if line["about"].endswith("_failed")]
 
     async def in_trouble(self, *duties: str) -> None:
         """Wait until it has told that these duties fail."""
         for duty in duties:
-            await until(lambda duty=duty: duty in self._troubles("failed and will be"), f"{duty} is in trouble")
+            await until(lambda duty=duty: self.logged("duty_failed", duty=duty), f"{duty} is in trouble")
 
     async def out_of_trouble(self, *duties: str) -> None:
         """Wait until all its trouble is over; each was told once when it began and once when it ended."""
-        for duty in [*duties, *self._troubles("failed and will be")]:
-            await until(lambda duty=duty: duty in self._troubles("works again"), f"{duty} works again")
-        begun, ended = self._troubles("failed and will be"), self._troubles("works again")
+        for duty in [*duties, *self._duties("duty_failed")]:
+            await until(lambda duty=duty: self.logged("duty_works_again", duty=duty), f"{duty} works again")
+        begun, ended = self._duties("duty_failed"), self._duties("duty_works_again")
         assert sorted(begun) == sorted(ended) == sorted({*begun}), (begun, ended)
 
-    def _troubles(self, verb: str) -> list[str]:
-        return [message.partition(f" {verb}")[0] for message in self.said(f" {verb}")]
+    def _duties(self, event: str) -> list[str]:
+        return [line["duty"] for line in self._history.lines("log", pid=self.pid, about=event)]
 
 
 class BeatingProgram(Program):

@@ -27,7 +27,7 @@ class Saved(threading.Event):
         caplog.handler.addFilter(self._see)
 
     def _see(self, record: object) -> bool:
-        if "the event loop has been blocked" in str(getattr(record, "msg", "")):
+        if getattr(record, "event", "") == "loop_blocked":
             self.set()
         return True
 

@@ -12,6 +12,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ferryman import App, WorkerOptions, WorkerRecoveryConfig
+from tests.support.logs import logged
 from tests.support.waiting import until
 from tests.support.workers import jobs, running, worker_of
 
@@ -62,13 +63,13 @@ async def test_trouble_is_logged_once_when_it_begins_and_once_when_it_ends(
     connection.execute("alter table graphile_worker._private_jobs rename column run_at to hidden")
     poll = timedelta(milliseconds=20)
     async with running(worker_of(app, use_notification_delivery=False, poll_interval=poll)):
-        await until(lambda: "claiming jobs failed" in caplog.text, "a claim failed")
+        await until(lambda: logged(caplog, "duty_failed", duty="claiming jobs"), "a claim failed")
         connection.execute("alter table graphile_worker._private_jobs rename column hidden to run_at")
-        await until(lambda: "claiming jobs works again" in caplog.text, "claims work again")
+        await until(lambda: logged(caplog, "duty_works_again", duty="claiming jobs"), "claims work again")
         await client.add_raw_job("note", {"number": 1})
         await until(lambda: ran == [1], "the job runs")
 
-    assert len([record for record in caplog.records if "claiming jobs" in record.message]) == 2
+    assert len([record for record in caplog.records if getattr(record, "duty", "") == "claiming jobs"]) == 2
 
 
 async def test_a_listener_that_is_cut_hears_what_came_meanwhile(
@@ -84,9 +85,9 @@ async def test_a_listener_that_is_cut_hears_what_came_meanwhile(
         cut(connection, listening())
         await client.add_raw_job("note", {"number": 1})
         await until(lambda: ran == [1], "the job that nobody heard of runs")
-        await until(lambda: "listening for new jobs works again" in caplog.text, "the listener is back")
+        await until(lambda: logged(caplog, "duty_works_again", duty="listening for new jobs"), "the listener is back")
 
-    assert len([record for record in caplog.records if "listening for new jobs" in record.message]) == 2
+    assert len([record for record in caplog.records if getattr(record, "duty", "") == "listening for new jobs"]) == 2
 
 
 async def test_an_idle_worker_holds_few_connections(

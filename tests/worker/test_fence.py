@@ -10,6 +10,7 @@ import pytest
 
 from ferryman import Fail, JobSpec, Snooze, WorkerContext
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobPermanentlyFail, SettleOutcome, SettleRefused
+from tests.support.logs import logged
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
 
@@ -85,7 +86,7 @@ async def test_a_lost_claim_settles_nothing(
     [refused] = held.events
     assert (refused.job_id, refused.worker_id, refused.outcome) == (added.id, worker.worker_id, meant)
     assert [row[:-1] for row in before] == [row[:-1] for row in [*jobs(connection), *queues(connection)]]
-    assert f"job {added.id} was taken away from this worker" in caplog.text
+    assert len(logged(caplog, "settlement_refused", job_id=added.id, worker_id=worker.worker_id)) == 1
 
 
 async def test_an_unlocked_job_is_not_completed_either(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ferryman import JobSpec
+from tests.support.logs import logged
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, worker_of
 
@@ -104,7 +105,7 @@ async def test_trouble_with_the_database_does_not_end_it_early(
     await client.add_raw_job("note")
     connection.execute("alter table graphile_worker._private_jobs rename column run_at to hidden")
     life = asyncio.create_task(run_all(app))
-    await until(lambda: "claiming jobs failed" in caplog.text, "a claim failed")
+    await until(lambda: logged(caplog, "duty_failed", duty="claiming jobs"), "a claim failed")
     connection.execute("alter table graphile_worker._private_jobs rename column hidden to run_at")
     await asyncio.wait_for(life, 60)
 

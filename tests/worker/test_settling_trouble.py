@@ -11,6 +11,7 @@ import pytest
 from ferryman import JobSpec, RawJobSpec
 from ferryman.hooks import HookRegistry, JobComplete, SettleRefused
 from tests.support.inside import inside
+from tests.support.logs import logged
 from tests.support.waiting import somebody_waits_for_a_lock, until
 from tests.support.workers import MINUTES, jobs, only_job, run_all, running, worker_of
 
@@ -53,13 +54,13 @@ async def test_a_write_that_fails_is_tried_again_until_it_works(
     await run_all(app)
 
     assert (calls, jobs(connection)) == ([1], [])
-    said = [record.message for record in caplog.records]
     # The first try went with a claim, which went on without it; the others are the settler's.
-    assert len([line for line in said if line.startswith("claiming jobs works again, after 1 failures")]) == 1
-    troubles = [line for line in said if "completing jobs" in line]
-    assert len(troubles) == 2
-    assert troubles[0].startswith("completing jobs failed and will be tried again until it works")
-    assert troubles[1].startswith("completing jobs works again, after 2 failures")
+    assert len(logged(caplog, "duty_works_again", duty="claiming jobs", count=1)) == 1
+    assert [record.event for record in caplog.records if getattr(record, "duty", "") == "completing jobs"] == [
+        "duty_failed",
+        "duty_works_again",
+    ]
+    assert len(logged(caplog, "duty_works_again", duty="completing jobs", count=2)) == 1
 
 
 async def test_a_write_whose_connection_is_cut_is_tried_again(
@@ -101,7 +102,8 @@ async def test_one_error_that_cannot_be_stored_does_not_hold_up_the_others(
     assert "could not be stored" in errors.pop(7)
     assert all(f"number {number}!" in error for number, error in errors.items())
     assert {(job.attempts, job.locked_at) for job in jobs(connection)} == {(1, None)}
-    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+    [complaint] = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert logged(caplog, "outcome_unstorable") == [complaint]
 
 
 @pytest.mark.parametrize("state", ["P0001", "23503"], ids=["a trigger's refusal", "a foreign key"])
@@ -145,7 +147,7 @@ async def test_a_job_that_can_neither_be_deleted_nor_changed_stays_locked_alone(
     await run_all(app)
 
     assert (only_job(connection).payload, only_job(connection).locked_at is None) == ({"number": 7}, False)
-    assert "stays locked" in caplog.text
+    assert len(logged(caplog, "job_left_locked", job_id=only_job(connection).id)) == 1
 
 
 async def test_no_more_jobs_are_claimed_while_too_many_outcomes_wait(

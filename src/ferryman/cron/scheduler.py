@@ -178,7 +178,7 @@ class CronScheduler:
                 "the crontab %r added no job, because PostgreSQL refuses it: %s",
                 *by_name,
                 error,
-                extra={"event": "crontab_refused"},
+                extra={"event": "crontab_refused", "crontab": next(iter(by_name))},
             )
             return
         for some in by_name.values():

@@ -51,6 +51,6 @@ class Reconnecting:
                 "signs of life work again, after %d failures in %.1f s",
                 self._failures,
                 seconds,
-                extra={"event": "duty_works_again", "duty": "signs of life"},
+                extra={"event": "duty_works_again", "duty": "signs of life", "count": self._failures},
             )
             self._failures = 0

@@ -43,6 +43,6 @@ class Trouble:
                 self._duty,
                 self._failures,
                 seconds,
-                extra={"event": "duty_works_again", "duty": self._duty},
+                extra={"event": "duty_works_again", "duty": self._duty, "count": self._failures},
             )
             self._failures = 0

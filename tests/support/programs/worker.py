@@ -42,6 +42,8 @@ app = App(dsn)
 app.include(child_tasks.app)
 harmful_tasks.add_to(app, history)
 hooks = HookRegistry()
+FIELDS = {"duty", "hook", "count", "job_id"}
+"""Of a record of the log; tests know lines by them."""
 
 LONGER_THAN_ANY_TEST = 3600.0
 
@@ -114,7 +116,9 @@ class LogToHistory(logging.Handler):
     """What the worker says belongs to what happened."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        history.note("log", logger=record.name, level=record.levelname, message=record.getMessage())
+        fields = {name: value for name, value in vars(record).items() if name in FIELDS}
+        about = getattr(record, "event", "")
+        history.note("log", level=record.levelname, message=record.getMessage(), about=about, **fields)
 
 
 def main() -> None:
