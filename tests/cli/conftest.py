@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.commands import EXECUTABLE, Ran, run_here
+from tests.support.server import quick_place, reachable_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+
+@pytest.fixture
+def server_folder() -> Iterator[Path]:
+    """A folder for a server of the test's own; commands start servers that wait for the disk."""
+    with reachable_folder(quick_place()) as folder:
+        yield folder
 
 
 @pytest.fixture

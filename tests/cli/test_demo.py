@@ -48,9 +48,14 @@ def test_the_demo_finds_every_fact_as_it_should_be_and_leaves_nothing_behind(ser
     assert "0 jobs were settled by a worker that did not own them" in shown
 
 
-def test_a_fact_that_does_not_hold_is_shown_and_makes_the_demo_fail() -> None:
+def test_a_fact_that_does_not_hold_is_shown_and_makes_the_demo_fail(server_folder: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", WITH_A_FALSE_FACT], cwd=EXAMPLES, capture_output=True, text=True, check=False
+        [sys.executable, "-c", WITH_A_FALSE_FACT],
+        cwd=EXAMPLES,
+        env={**os.environ, "TMPDIR": str(server_folder)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert ran.returncode == 1, ran.stderr
