@@ -108,6 +108,8 @@ class Nursery:
                 break
             inmate = self.inmates.get(pid)
             if inmate is None:  # the producer
+                if os.WIFSTOPPED(status):  # by somebody else, who lets it go on
+                    continue
                 self._recorder.note("producer ended", status=os.waitstatus_to_exitcode(status))
             elif os.WIFSTOPPED(status):
                 if not inmate.is_frozen:

@@ -70,7 +70,8 @@ def test_a_thawed_worker_is_refused_whatever_it_brings(server: EmbeddedPostgres,
     history = read_history(Path(folder))
     verdict = judge(history, thawed_are_refused=True)
     assert "NOTHING WENT WRONG" in printed
-    assert len([line for line in history if line["event"] == "froze"]) == ZOMBIES
+    # More than these, or one of them more than once, when the machine pauses processes too.
+    assert len({line["of"] for line in history if line["event"] == "froze"}) >= ZOMBIES
     assert verdict.counts["settlements refused"] >= ZOMBIES
     assert verdict.counts["jobs that their thawed worker claimed again"] > 0
 

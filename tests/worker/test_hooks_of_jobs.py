@@ -109,7 +109,7 @@ async def test_a_job_that_is_done_is_told_step_by_step(app: App, client: Client,
     assert (before.job.id, before.payload, begin.job.id) == (added.id, {}, added.id)
     assert (after.error, after.duration >= timedelta()) == (None, True)
     assert (complete.job.id, complete.worker_id) == (added.id, worker.worker_id)
-    assert timedelta() <= complete.duration < timedelta(seconds=10)
+    assert timedelta() <= complete.duration < timedelta(minutes=5)
     assert shutdown.reason is ShutdownReason.GRACEFUL
 
 
