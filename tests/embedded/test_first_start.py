@@ -20,6 +20,10 @@ def folder(fresh_folder: Path) -> Path:
     return fresh_folder
 
 
+SLOW_INITDB = 240.0
+"""Seconds that it may take on a disk that is in no hurry."""
+
+
 def answer(dsn: str) -> int:
     with psycopg.connect(dsn, connect_timeout=60) as connection:
         return connection.execute("select 42").fetchone()[0]
@@ -54,7 +58,7 @@ MOMENTS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_first_start_that_is_killed_can_be_started_again(join, folder, moment):
     user = join()
-    until_blocking(lambda: MOMENTS[moment](folder), moment)
+    until_blocking(lambda: MOMENTS[moment](folder), moment, within=SLOW_INITDB)
 
     user.kill_with_children()
 

@@ -45,7 +45,7 @@ def test_no_command_line_shows_the_password_at_any_moment(join, fresh_folder, op
 
     until_blocking(lambda: has_shown("/initdb --pgdata="), "initdb waits at the gate")
     gate.touch()
-    until_blocking(lambda: has_shown("/postgres -D "), "the server is there")
+    until_blocking(lambda: has_shown("/postgres -D "), "the server is there", within=240)  # initdb may take its time
     user.joined()
 
     assert not [line for line in seen if password_of(fresh_folder) in line]

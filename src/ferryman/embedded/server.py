@@ -25,7 +25,7 @@ from ferryman.embedded.spawn import check_settings
 from ferryman.errors import EmbeddedServerError
 
 LINGER = timedelta(seconds=2)
-START_SECONDS = 90.0
+START_SECONDS = 180.0  # a slow disk takes a minute for initdb, and another process may be at it before us
 CLOSE_SECONDS = 60.0  # longer than a watchdog is patient with a server that does not stop
 POLL_SECONDS = 0.01
 
