@@ -113,7 +113,8 @@ def terminate_one(connection: psycopg.Connection, cut: set[int]) -> bool:
     """Terminate the worker's oldest connection, the listening one included; whether there was one."""
     row = connection.execute(
         "select pid, pg_terminate_backend(pid, 5000) from pg_stat_activity"
-        " where application_name = %s and pid <> all (%s) order by backend_start limit 1",
+        " where datname = current_database() and application_name = %s and pid <> all (%s)"
+        " order by backend_start limit 1",
         [NAME, list(cut)],
     ).fetchone()
     cut.update(row[:1] if row else ())
@@ -139,6 +140,8 @@ async def test_a_listener_that_was_cut_hears_again(site: CrashSite, connection: 
 
 def listener(connection: psycopg.Connection) -> int | None:
     row = connection.execute(
-        "select pid from pg_stat_activity where application_name = %s and query ilike 'listen%%'", [NAME]
+        "select pid from pg_stat_activity"
+        " where datname = current_database() and application_name = %s and query ilike 'listen%%'",
+        [NAME],
     ).fetchone()
     return None if row is None else row[0]

@@ -47,7 +47,10 @@ async def test_a_worker_that_may_open_no_file_for_a_while_reconnects_when_it_may
 
 def cut(observer: psycopg.Connection) -> int:
     """Cut the worker's connections; how many there were."""
-    statement = "select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = %s"
+    statement = (
+        "select pg_terminate_backend(pid, 60000) from pg_stat_activity"
+        " where datname = current_database() and application_name = %s"
+    )
     return len(observer.execute(statement, [NAME]).fetchall())
 
 

@@ -34,7 +34,8 @@ def life(pooler: PgBouncer) -> Iterator[SteppedLife]:
 
 def advisory_locks(connection: psycopg.Connection) -> int:
     row = connection.execute(
-        "select count(*) from pg_locks where locktype = 'advisory' and classid::bigint = any (%s)",
+        "select count(*) from pg_locks where locktype = 'advisory' and classid::bigint = any (%s)"
+        " and database = (select oid from pg_database where datname = current_database())",
         [[beating.SESSION_CLASS, beating.WATCH_CLASS]],
     ).fetchone()
     assert row is not None

@@ -241,5 +241,8 @@ async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
 
 
 def _is_lock_held(tables: Tables) -> bool:
-    held = "select pid from pg_locks where locktype = 'advisory' and classid = %s::bigint::oid"
+    held = (
+        "select pid from pg_locks where locktype = 'advisory' and classid = %s::bigint::oid"
+        " and database = (select oid from pg_database where datname = current_database())"
+    )
     return tables.query(held, recovering.SWEEP_LOCK_CLASS) != []
