@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from ferryman import Client, SyncClient
-from tests.support import evidence, once, order
+from tests.support import evidence, once, order, own_servers
 from tests.support.server import (
     Databases,
     create_database,
@@ -107,6 +107,13 @@ def server() -> Iterator[EmbeddedPostgres]:
     """The PostgreSQL that all tests share, those of other pytest processes too."""
     with shared_server(once.folder) as joined:
         yield joined
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedPostgres]:
+    """A server that the test has for itself, with the schema installed."""
+    with own_servers.own_server() as started:
+        yield started
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from benchmarks.server import Server
 from rich.console import Console
 
 from ferryman.embedded import EmbeddedPostgres
-from tests.support.made_server import copy_made_server
+from tests.support.own_servers import copy_made_server
 from tests.support.server import quick_place, reachable_folder
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 
 from ferryman import RawJobSpec
 from tests.support.commands import EXECUTABLE
-from tests.support.made_server import copy_made_server
+from tests.support.own_servers import copy_made_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable

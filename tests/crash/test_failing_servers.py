@@ -11,14 +11,12 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.support import own_servers
 from tests.support.crash_site import CrashSite
 from tests.support.own_servers import postmaster
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.history import History
@@ -26,13 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.program
 
 NAME = "the worker"
-
-
-@pytest.fixture
-def own_server(server_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    """A server that the test may kill."""
-    with own_servers.own_server(server_folder / "postgres", tmp_path_factory) as started:
-        yield started
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from ferryman.embedded import EmbeddedPostgres
 from tests.support.embedded_processes import User, end_all
-from tests.support.made_server import copy_made_server
+from tests.support.own_servers import copy_made_server
 from tests.support.server import quick_place, reachable_folder
 
 

@@ -19,7 +19,7 @@ from tests.support.embedded_processes import (
     until_quiet,
     watchdogs,
 )
-from tests.support.made_server import copy_made_server
+from tests.support.own_servers import copy_made_server
 
 
 def ask(dsn: str, question: str) -> object:

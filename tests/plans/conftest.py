@@ -1,28 +1,15 @@
-"""Databases that several tests share, because filling them takes seconds."""
+"""Each test has a server of its own: what others do on a server decides when dead rows are left out of an index."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.server import Databases
-
-    Fresh: TypeAlias = Callable[[], AbstractContextManager[str]]
+    from ferryman.embedded import EmbeddedPostgres
 
 
-@pytest.fixture(scope="session")
-def fresh_database(_databases: Databases) -> Fresh:
-    """Makes fresh databases with the schema installed, which go at the end of the block."""
-
-    @contextmanager
-    def make() -> Iterator[str]:
-        dsn = _databases.take()
-        yield dsn
-        _databases.give_back(dsn)
-
-    return make
+@pytest.fixture
+def database(own_server: EmbeddedPostgres) -> str:
+    return own_server.dsn

@@ -17,10 +17,9 @@ import pytest
 from ferryman.queries import working
 from tests.support.measuring import JOBS, QUEUES, Session, claimer_on, drain_and_vacuum, session
 from tests.support.once import once
+from tests.support.own_servers import own_server
 
 if TYPE_CHECKING:
-    from tests.plans.conftest import Fresh
-
     Limits: TypeAlias = dict[bool, float]
 
 CLAIM = 24
@@ -143,11 +142,11 @@ ALONE_IN_QUEUES = TableFill(
 
 
 @pytest.fixture
-def limits(fresh_database: Fresh) -> Limits:
+def limits() -> Limits:
     """How much a claim may read for each job, without queues and with them, by what it reads on an empty one."""
 
     def measure(fill: TableFill) -> float:
-        with fresh_database() as dsn, session(dsn) as alone:
+        with own_server() as server, session(server.dsn) as alone:
             fill.build(alone)
             return MOST_TIMES_AS_MUCH * _buffers_per_job(alone, claims=1)
 

