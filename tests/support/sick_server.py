@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
 from tests.support.once import once
+from tests.support.server import create_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,12 +58,6 @@ def copied_database(dsn: str, template: str) -> Iterator[str]:
     yield create_database(dsn, name, template)
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
-
-
-def create_database(dsn: str, name: str, template: str = "template0") -> str:
-    with psycopg.connect(dsn, autocommit=True) as admin:
-        admin.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
-    return make_conninfo(dsn, dbname=name)
 
 
 @contextmanager
