@@ -184,7 +184,7 @@ def freeze_one(stage: Stage, wait: Callable[[Callable[[], bool]], None]) -> Vict
 
 
 def pick_one(stage: Stage, wait: Callable[[Callable[[], bool]], None], number: signal.Signals) -> Victim:
-    """Send a signal to the worker that has most to lose."""
+    """Send a signal to the worker that has most to lose. It is stopped first: only then is it sure what it has."""
     found: list[tuple[int, str, int]] = []
 
     def is_busy() -> bool:
@@ -194,13 +194,24 @@ def pick_one(stage: Stage, wait: Callable[[Callable[[], bool]], None], number: s
         found[:] = sorted((len(told.in_hand(worker) & slow), worker, pid) for worker, pid in workers.items())
         return bool(found) and found[-1][0] > 0
 
-    wait(is_busy)
-    if not found:
-        raise SystemExit("The demo could not go on: no worker is left.")
-    _, worker, pid = found[-1]
-    since = time.monotonic_ns()
-    os.kill(pid, number)
-    return Victim(worker, pid, since)
+    while True:
+        wait(is_busy)
+        if not found:
+            raise SystemExit("The demo could not go on: no worker is left.")
+        _, worker, pid = found[-1]
+        since = time.monotonic_ns()
+        os.kill(pid, signal.SIGSTOP)
+        wait(lambda pid=pid: is_stopped(pid))
+        if history().in_hand(worker):
+            os.kill(pid, number)
+            return Victim(worker, pid, since)
+        os.kill(pid, signal.SIGCONT)  # its jobs ended in that very moment
+
+
+def is_stopped(pid: int) -> bool:
+    command = ["ps", "-o", "stat=", "-p", str(pid)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - any ps will do
+    return not listed.stdout.strip() or listed.stdout.startswith("T")
 
 
 def still_missing(victim: Victim) -> set[int]:
