@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -11,6 +12,8 @@ from ferryman.embedded import logfile
 from ferryman.embedded.logfile import LogFile
 from tests.support.embedded_processes import USER, copy_package, running_postmaster, watchdogs
 from tests.support.waiting import until_blocking
+
+SIGNALS = 50_000
 
 
 def test_it_does_not_need_the_rest_of_the_package(join, spare_folder, open_folder):
@@ -49,6 +52,18 @@ def test_it_stands_in_nobodys_way(join, folder):
     # Now and then it has one more open for a moment.
     usual = {"null", "server.log", "watched.lock", "leases.lock"}
     until_blocking(lambda: files_of(watchdog) == usual, "only the usual files are open")
+
+
+def test_a_storm_of_signals_does_not_stop_it(join, folder):
+    """A signal may come while the handler of another is at work."""
+    user = join()
+    user.joined()
+    [watchdog] = watchdogs(folder)
+    for _ in range(SIGNALS):
+        os.kill(watchdog, signal.SIGCHLD)
+    assert watchdogs(folder) == [watchdog]
+    user.leave()
+    until_blocking(lambda: not watchdogs(folder), "it stops the server that nobody uses, and ends")
 
 
 def files_of(pid: int) -> set[str]:

@@ -5,9 +5,9 @@ still hold a lease?
 """
 
 import os
+import queue
 import signal
 import sys
-import threading
 import time
 from contextlib import suppress
 from types import FrameType
@@ -35,15 +35,16 @@ class Watchdog:
         self._idle_since: float | None = None
         self._is_told_to_stop = False
         self._has_reported = False
-        self._nudge = threading.Event()
+        # Not an Event: a signal that comes while a handler sets it would wait for its lock, for ever.
+        self._nudges: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def run(self) -> None:
         """Look until the server is stopped."""
         self._listen_to_signals()
         self._sign_lock()
         while not self.once():
-            self._nudge.wait(TICK_SECONDS if self._server.is_ready else QUICK_TICK_SECONDS)
-            self._nudge.clear()
+            with suppress(queue.Empty):
+                self._nudges.get(timeout=TICK_SECONDS if self._server.is_ready else QUICK_TICK_SECONDS)
 
     def once(self) -> bool:
         """Look once; True when the server was stopped and the watch is over."""
@@ -86,12 +87,12 @@ class Watchdog:
         signal.signal(signal.SIGTERM, self._on_terminate)
         signal.signal(signal.SIGCHLD, self._on_child)
 
-    def _on_terminate(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_terminate(self, number: int, _frame: FrameType | None) -> None:
         self._is_told_to_stop = True
-        self._nudge.set()
+        self._nudges.put(number)
 
-    def _on_child(self, _number: int, _frame: FrameType | None) -> None:
-        self._nudge.set()
+    def _on_child(self, number: int, _frame: FrameType | None) -> None:
+        self._nudges.put(number)
 
 
 def report(message: bytes) -> None:
