@@ -24,7 +24,7 @@ from ferryman.errors import (
     NoDatabaseError,
     SchemaMissingError,
 )
-from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,10 +179,7 @@ async def test_a_connection_lost_in_the_middle_says_that_the_outcome_is_unknown(
         await blocker.execute("lock table graphile_worker._private_jobs in access exclusive mode")
         add = asyncio.create_task(client.add_raw_job("x"))
         await until(lambda: somebody_waits_for_a_lock(connection), "the add waits")
-        connection.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity "
-            "where wait_event_type = 'Lock' and datname = current_database()"
-        )
+        end_sessions_that_wait(connection)
 
         with pytest.raises(DatabaseUnavailableError, match="may or may not have taken effect"):
             await add

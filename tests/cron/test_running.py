@@ -15,7 +15,7 @@ from ferryman.hooks import CronJobScheduled, HookRegistry
 from ferryman.worker.trouble import Trouble
 from tests.support.logs import logged
 from tests.support.schedulers import HOUR, MINUTE, NOON, fired, known, make_known, scheduler_at
-from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -60,10 +60,7 @@ async def test_a_connection_that_is_cut_in_the_middle_of_scheduling_costs_nothin
             await until(lambda: somebody_waits_for_a_lock(connection), "the scheduler waits for its crontab")
             for _ in range(2):
                 await until(lambda: somebody_waits_for_a_lock(connection), "it tries again")
-                connection.execute(
-                    "select pg_terminate_backend(pid) from pg_stat_activity "
-                    "where datname = current_database() and wait_event_type = 'Lock'"
-                )
+                end_sessions_that_wait(connection)
             assert fired(connection) == []
             holder.rollback()
             await until(lambda: clock.sleeps_until is not None, "the tick is over")

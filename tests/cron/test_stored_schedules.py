@@ -17,7 +17,7 @@ from ferryman.errors import CrontabError, DuplicateScheduleError, InvalidJobErro
 from ferryman.hooks import CronTick, HookRegistry
 from tests.support.logs import logged
 from tests.support.schedulers import MINUTE, fired, known, make_known, payloads, scheduler_at
-from tests.support.waiting import until
+from tests.support.waiting import until, waiting_for_locks
 
 FULL = Crontab(
     parse_timer("*/15 8-17 1,15 * 1-5"),
@@ -273,9 +273,9 @@ async def test_whoever_pauses_or_removes_waits_for_a_job_that_is_being_added(
     with psycopg.connect(database) as holder:
         holder.execute("select from graphile_worker._private_known_crontabs for update")
         ticking = asyncio.create_task(scheduler.tick())
-        await until(lambda: _waiting(connection) == 1, "the scheduler is in the middle of it")
+        await until(lambda: waiting_for_locks(connection) == 1, "the scheduler is in the middle of it")
         changing = asyncio.create_task(getattr(client.schedules, change)("tick"))
-        await until(lambda: _waiting(connection) == 2, "the change waits for the scheduler")
+        await until(lambda: waiting_for_locks(connection) == 2, "the change waits for the scheduler")
         holder.rollback()
         await asyncio.gather(ticking, changing)
     assert fired(connection) == [clock.now()]
@@ -284,10 +284,3 @@ async def test_whoever_pauses_or_removes_waits_for_a_job_that_is_being_added(
     await scheduler.tick()
     assert fired(connection) == [clock.now() - MINUTE]
     assert (known(connection) is None) == (change == "remove")
-
-
-def _waiting(connection: psycopg.Connection) -> int:
-    [count] = connection.execute(
-        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    ).fetchone()
-    return count

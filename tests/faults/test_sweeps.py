@@ -12,18 +12,13 @@ from ferryman.errors import DatabaseUnavailableError
 from tests.recovery.conftest import long_up, sweeper, tables
 from tests.recovery.test_sweep_races import until_it_answers
 from tests.support.sweeps import sweep_as_worker
-from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from ferryman import Client
     from tests.support.tables import Tables
 
 __all__ = ["long_up", "sweeper", "tables"]
-
-TERMINATE = """
-    select pg_terminate_backend(pid, 60000) from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'
-"""
 
 
 @pytest.mark.parametrize("place", ["_ferryman_crashes", "_ferryman_lost_workers"])
@@ -37,7 +32,7 @@ async def test_a_batch_whose_connection_is_terminated_is_undone_and_the_next_swe
         tables.query(f"lock table graphile_worker.{place} in share mode")
         sweeping = asyncio.create_task(sweep_as_worker(sweeper))
         await until(lambda: somebody_waits_for_a_lock(observer), "the sweep waits in the middle of its batch")
-        assert observer.execute(TERMINATE).fetchall() == [(True,)]
+        assert end_sessions_that_wait(observer) == 1
         with pytest.raises(DatabaseUnavailableError):
             await sweeping
 

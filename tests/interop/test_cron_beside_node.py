@@ -16,7 +16,7 @@ from ferryman.hooks import HookRegistry
 from ferryman.worker.trouble import Trouble
 from tests.support import nodes
 from tests.support.schedulers import MINUTE, make_known
-from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.waiting import somebody_waits_for_a_lock, until, waiting_for_locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,14 +50,6 @@ def _count(observer: psycopg.Connection, by: str) -> int:
     return sum(job["by"] == by for job in _jobs(observer))
 
 
-def _waiting(observer: psycopg.Connection) -> int:
-    """How many connections wait for a lock."""
-    [count] = observer.execute(
-        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    ).fetchone()
-    return int(count)
-
-
 def _last(observer: psycopg.Connection) -> datetime | None:
     [last] = observer.execute("select min(last_execution) from graphile_worker._private_known_crontabs").fetchone()
     return last
@@ -74,9 +66,9 @@ async def test_minutes_that_both_make_up_for_at_the_same_time_fire_once(
         with nodes.working(version, database, command="schedule", crontab=_crontab("node", "2d")) as node:
             with psycopg.connect(database) as holder:
                 holder.execute("select from graphile_worker._private_known_crontabs for update")
-                await until(lambda: _waiting(observer) == 1, "Node has begun to schedule")
+                await until(lambda: waiting_for_locks(observer) == 1, "Node has begun to schedule")
                 ticking = asyncio.create_task(_scheduler(client, "2d").tick())
-                await until(lambda: _waiting(observer) == 2, "we have begun too")
+                await until(lambda: waiting_for_locks(observer) == 2, "we have begun too")
             await ticking
             assert node.stop() == "stopped"
 

@@ -42,13 +42,13 @@ def _pauses(what: str, within: float | None) -> Iterator[float]:
     raise AssertionError(f"never happened: {what}")
 
 
+_WAITS = "datname = current_database() and wait_event_type = 'Lock' and wait_event <> 'object'"
+"""Not for an object: a commit that announces something locks one for all databases, and may wait for strangers."""
+
+
 def waiting_for_locks(observer: psycopg.Connection) -> int:
     """How many sessions of the observer's database wait for a lock right now."""
-    row = observer.execute(
-        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
+    return len(observer.execute(f"select from pg_stat_activity where {_WAITS}").fetchall())
 
 
 def somebody_waits_for_a_lock(observer: psycopg.Connection) -> bool:
@@ -59,3 +59,10 @@ def somebody_waits_for_a_lock(observer: psycopg.Connection) -> bool:
 def until_somebody_waits(observer: psycopg.Connection, least: int = 1) -> None:
     """Come back when that many sessions of this database wait for a lock."""
     until_blocking(lambda: waiting_for_locks(observer) >= least, "somebody waits for a lock")
+
+
+def end_sessions_that_wait(observer: psycopg.Connection) -> int:
+    """End the sessions of this database that wait for a lock. Comes back when they are gone, and says how many."""
+    ended = observer.execute(f"select pg_terminate_backend(pid, 60000) from pg_stat_activity where {_WAITS}").fetchall()
+    assert all(is_gone for (is_gone,) in ended)
+    return len(ended)

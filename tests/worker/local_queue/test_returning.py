@@ -13,7 +13,7 @@ from ferryman.hooks import LocalQueueMode, LocalQueueReturnJobs, SettleRefused, 
 from ferryman.worker import LocalQueueConfig
 from ferryman.worker.claimer import Claimer
 from tests.support.inside import inside
-from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.waiting import somebody_waits_for_a_lock, until, waiting_for_locks
 from tests.support.workers import jobs, queues, running
 from tests.worker.local_queue.queue_watch import QueueWatch, numbered
 
@@ -128,13 +128,6 @@ async def test_a_refill_under_way_goes_back_with_the_rest(
     assert watch.ran == [0, 1, 2]
     assert untouched(connection) == list(range(3, 20))
     assert watch.returned == [4]
-
-
-def waiting_for_locks(connection: psycopg.Connection) -> int:
-    row = connection.execute(
-        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    ).fetchone()
-    return row[0]
 
 
 async def test_jobs_that_get_no_slot_within_the_ttl_go_back_and_are_fetched_again_later(
