@@ -13,9 +13,10 @@ CORES  := $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 CROWD  := $(shell expr 3 \* $(CORES))
 PYTEST := $(BIN)/pytest --dist load --maxschedchunk 1 --durations 10 --durations-min 1 \
 	$(if $(SEED),--seed $(SEED) --hypothesis-seed $(SEED))
+ON_DATABASES := $(addprefix tests/,client worker settling recovery schema cron health plans model faults)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check check-style check-types check-imports check-tests bench clean proof proof-kills proof-recovery proof-plans proof-model proof-soak proof-short
+.PHONY: help demo test test-fast check check-style check-types check-imports check-tests bench clean proof proof-kills proof-recovery proof-plans proof-model proof-soak proof-keys proof-servers proof-short
 
 help:  ## Show these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,6 +27,7 @@ demo: $(VENV)/ready  ## Show Ferryman working on a private PostgreSQL
 test: check  ## Check style, types and imports, then run every test; in random order with SEED=number
 	@$(PYTEST) -m realtime --numprocesses $(CORES) $$(grep -rl mark.realtime --include=test_*.py tests)
 	@$(PYTEST) -m 'not realtime' --numprocesses $(CROWD)
+	@$(PYTEST) --postgres 14.9 -m 'claims and not realtime' --numprocesses $(CROWD) $$(grep -rl mark.claims --include=test_*.py tests)
 
 test-fast: $(VENV)/ready  ## Run the tests that take no second and start no program: for after each change
 	@$(PYTEST) -m 'not realtime and not slow and not program' --numprocesses $(CROWD)
@@ -50,7 +52,7 @@ bench: $(VENV)/ready  ## Measure Ferryman beside its peers; installs them first,
 	@$(BIN)/python -m benchmarks
 
 # What `make test` runs in a short form, in full. All of it takes hours; `PART=short` is a middle way of ten minutes.
-proof: $(addprefix proof-,$(or $(PART),kills recovery plans model soak))  ## Prove it in full, or one PART=kills|recovery|plans|model|soak|short
+proof: $(addprefix proof-,$(or $(PART),kills recovery plans model soak keys servers))  ## Prove it in full, or one PART=kills|recovery|plans|model|soak|keys|servers|short
 
 proof-kills: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.kill --kills 10000 --zombies 200 --seed 1 | tee docs/proof/kills-seed-1.txt
@@ -63,14 +65,21 @@ proof-plans: $(VENV)/ready
 	@FERRYMAN_PROOF=1 $(PYTEST) --numprocesses $(CORES) tests/plans
 
 proof-model: $(VENV)/ready
-	@FERRYMAN_MODEL_HISTORIES=20000 $(PYTEST) --numprocesses 0 tests/model/test_histories.py
+	@FERRYMAN_MODEL_HISTORIES=20000 $(PYTEST) --numprocesses 0 tests/model/test_histories.py tests/model/test_interleavings.py
 
 proof-soak: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.soak --minutes 60
 
+proof-keys: $(VENV)/ready
+	@for version in 15 16.2 18; do FERRYMAN_PROOF=1 $(PYTEST) --postgres $$version tests/settling/test_keyed_load.py || exit; done
+
+proof-servers: $(VENV)/ready  # old minors, and the newest of each major
+	@for version in 14.9 16.2 14 15 16 17 18; do \
+		$(PYTEST) --postgres $$version -m 'not realtime' --numprocesses $(CROWD) $(ON_DATABASES) || exit; done
+
 proof-short: $(VENV)/ready
 	@FERRYMAN_PROOF=1 FERRYMAN_MODEL_HISTORIES=400 $(PYTEST) --numprocesses $(CORES) \
-		tests/plans tests/proof tests/model/test_histories.py tests/faults/test_soak.py
+		tests/plans tests/proof tests/model/test_histories.py tests/model/test_interleavings.py tests/faults/test_soak.py
 	@$(BIN)/python -m benchmarks.kill --kills 1000 --zombies 20 --seed 2
 	@$(BIN)/python -m benchmarks.recovery_time --trials 5
 

@@ -51,12 +51,12 @@ def go_program() -> Path:
 def node_packages() -> tuple[Path, Path]:
     """Node, and the folder of its packages: those that the tests use."""
     try:
-        from tests.support import nodes  # noqa: PLC0415 - needs the wheel that brings Node
+        from tests.support import nodes, npm  # noqa: PLC0415 - needs the wheel that brings Node
 
         packages = nodes.packages()
     except Exception as problem:  # noqa: BLE001 - whatever it was, the others can still be measured
         raise Unavailable(f"Node or graphile-worker could not be installed: {_short(str(problem))}") from None
-    return Path(nodes._NODE), Path(packages)  # noqa: SLF001
+    return Path(npm.NODE), Path(packages)
 
 
 def _compiled(name: str, tool: str, commands: list[list[str]], result: str) -> Path:

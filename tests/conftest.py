@@ -13,7 +13,9 @@ import pytest
 from hypothesis import settings
 
 from ferryman import Client, SyncClient
-from tests.support import evidence, once, order, own_servers
+from ferryman.errors import EmbeddedServerError
+from tests.support import evidence, once, order, own_servers, versions
+from tests.support.npm import NpmError
 from tests.support.server import (
     Databases,
     create_database,
@@ -38,20 +40,33 @@ _until_the_end = pytest.StashKey[ExitStack]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ferryman")
     group.addoption("--seed", type=int, metavar="N", help="run the tests in random order, the same for each N")
+    group.addoption(
+        "--postgres", metavar="VERSION", help="run on this PostgreSQL, such as 14.9, or 14 for the newest 14 of npm's"
+    )
     group.addoption("--record-durations", action="store_true", help="write down how long each test took")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     _heed_signals()
     settings.load_profile("same each time" if config.getoption("seed") is None else "by the seed")
+    versions.wanted = config.getoption("postgres")
     config.stash[_until_the_end] = stack = ExitStack()
     config.add_cleanup(stack.close)
     if hasattr(config, "workerinput"):
         once.folder = Path(config.workerinput["run_folder"])
     else:
         once.folder = stack.enter_context(reachable_folder(quick_place()))
+        _find_server()
         if config.getoption("record_durations"):
             config.pluginmanager.register(order.Recorder())
+
+
+def _find_server() -> None:
+    """Have the server programs of the run at hand before anything else happens."""
+    try:
+        versions.server_binaries()
+    except (LookupError, NpmError, EmbeddedServerError) as problem:
+        raise pytest.UsageError(str(problem)) from problem
 
 
 def _heed_signals() -> None:
@@ -72,9 +87,12 @@ def pytest_configure_node(node: object) -> None:
     node.workerinput["run_folder"] = str(once.folder)  # type: ignore[attr-defined]
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    seed = config.getoption("seed")
-    return "order: slow tests first" if seed is None else f"order: random; again with `make test SEED={seed}`"
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    seed, server = config.getoption("seed"), versions.server_binaries()
+    return [
+        "order: slow tests first" if seed is None else f"order: random; again with `make test SEED={seed}`",
+        f"server: PostgreSQL {server.version} ({server.source})",
+    ]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,7 +101,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if seconds.get(item.nodeid, 0.0) >= order.SLOW:
             item.add_marker("slow")
+        if needed := item.get_closest_marker("needs_postgres"):
+            _skip_on_older(item, *needed.args)
     order.sort(items, seconds, config.getoption("seed"))
+
+
+def _skip_on_older(item: pytest.Item, major: int, why: str) -> None:
+    server = versions.server_binaries()
+    if server.major < major:
+        item.add_marker(pytest.mark.skip(f"needs PostgreSQL {major}, and this run has {server.version}: {why}"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,13 +11,10 @@ from ferryman.queries import working
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypeAlias
 
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.steps import Steps
-
-    Key: TypeAlias = tuple[int, int, int]
-    """A job, a token and a queue (0: none)."""
+    from ferryman.queries.working import Key
 
 
 class Lease:
@@ -56,7 +53,10 @@ class Lease:
 
     def _complete(self, using: Any) -> Steps[None]:
         is_last_try = False
-        while not (yield replace(working.complete_claims(self._worker_id, self._keys), using=using)):
+        while True:
+            [(done,)] = yield replace(working.complete_claims(self._worker_id, self._keys), using=using)
+            if done is None:
+                break
             keys = [*self.learn_keys()]
             is_news = keys != self._keys
             if len(keys) == 1 or (is_last_try and not is_news):

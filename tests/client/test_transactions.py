@@ -162,7 +162,11 @@ def _as_url(dsn: str) -> str:
 ASYNC_KINDS = [
     _psycopg_async, _asyncpg, _asyncpg_pool, _sqlalchemy_asyncpg_core, _sqlalchemy_psycopg_session,
 ]  # fmt: skip
-SYNC_KINDS = [_psycopg_sync, _sqlalchemy_core, _sqlalchemy_session, _django, _django_alias]
+_of_django = pytest.mark.needs_postgres(15, "Django refuses older servers")
+SYNC_KINDS = [
+    _psycopg_sync, _sqlalchemy_core, _sqlalchemy_session,
+    pytest.param(_django, marks=_of_django), pytest.param(_django_alias, marks=_of_django),
+]  # fmt: skip
 AsyncKind = Any
 SyncKind = Any
 

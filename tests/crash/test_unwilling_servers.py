@@ -129,7 +129,7 @@ async def test_workers_share_jobs_whatever_the_default_isolation(site: CrashSite
     site.check()
 
 
-async def test_a_settlement_that_deadlocks_with_producers_of_the_same_keys_is_written_again(
+async def test_a_settlement_gives_way_to_a_producer_of_the_same_keys_in_the_other_order(
     site: CrashSite, role: Role, connection: psycopg.Connection
 ) -> None:
     """The producer holds the later job and wants the earlier one; the settlement, the other way round."""
@@ -137,21 +137,17 @@ async def test_a_settlement_that_deadlocks_with_producers_of_the_same_keys_is_wr
         for key in ("first", "second"):
             job = await client.add_raw_job("work", {"gate": str(site.gate)}, JobSpec(job_key=key))
             site.history.note("added", job=job.id)
-    role.alter(f"set deadlock_timeout = '{3 * CROWD:.0f}s'")  # it looks once; by then there must be one
     worker = site.start(role.dsn, gather_seconds=2)
     await until(lambda: len(site.history.jobs("started")) == 2, "both jobs run")
     jobs = sorted(site.history.jobs("started"))
 
-    with connection.transaction(), psycopg.connect(site.dsn, autocommit=True) as observer:
-        connection.execute("set local deadlock_timeout = '1h'")  # so that the worker is the victim
+    with connection.transaction():
         connection.execute("select graphile_worker.add_job('never', job_key => 'second')")
         site.open_gate()
-        await until(lambda: somebody_waits_for_a_lock(observer), "the settlement waits for the second job")
         connection.execute("select graphile_worker.add_job('never', job_key => 'first')")
 
     await until(lambda: sorted(site.history.jobs("settled")) == jobs, "both jobs are settled")
-    await worker.out_of_trouble("completing jobs")
-    assert "40P01" in worker.logged("duty_failed", duty="completing jobs")[0]
+    assert not worker.logged("duty_failed")
     site.check()
 
 

@@ -11,6 +11,7 @@ import pytest
 from ferryman import App
 from ferryman.errors import DatabaseError
 from tests.health.conftest import database, sick_server
+from tests.support.sick_server import fills_notifications
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
@@ -22,6 +23,7 @@ __all__ = ["database", "sick_server"]
 FULL = "54000"
 
 
+@fills_notifications
 async def test_while_the_queue_of_announcements_is_full_jobs_that_are_not_announced_are_added_and_done(
     database: str, client: Client, connection: psycopg.Connection
 ) -> None:

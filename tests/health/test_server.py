@@ -11,20 +11,29 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from ferryman import Client, HealthLimits, Severity, SyncClient
+from ferryman.database.identifiers import SchemaName
 from ferryman.errors import ConfigurationError
+from ferryman.health.server_checks import check_server
+from ferryman.health.subject import Subject
 from tests.health.looking import look, one
 from tests.support.beats import over_tcp
 from tests.support.network import PgBouncer
-from tests.support.sick_server import copied_database, fresh_database
+from tests.support.sick_server import copied_database, fills_notifications, fresh_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from typing import LiteralString
 
+    from ferryman import Finding
     from ferryman.embedded import EmbeddedPostgres
 
 SNAPSHOT = "select count(*) from graphile_worker._private_jobs"
+
+
+@pytest.fixture(autouse=True)
+def _faultless_minor() -> None:
+    """Here the faults of minors are told."""
 
 
 @pytest.fixture
@@ -131,6 +140,7 @@ def test_a_replication_slot_is_named_and_can_be_dropped(
     assert one(sync_client, "pinned_rows", limits).severity is Severity.OK
 
 
+@fills_notifications
 def test_a_listener_that_sits_in_a_transaction_fills_the_queue_of_notifications(
     sync_client: SyncClient, connection: psycopg.Connection, database: str
 ) -> None:
@@ -182,6 +192,59 @@ def test_autovacuum_that_is_off_for_the_server_is_told(server: EmbeddedPostgres,
     with copied_database(server.dsn, template) as dsn, SyncClient(dsn) as client:
         assert {finding.severity for finding in look(client, "dead_rows")} == {Severity.WARNING}
         assert "off for the whole server" in str(look(client, "dead_rows")[0].meaning)
+
+
+@pytest.mark.parametrize(
+    ("version", "severity", "update_to"),
+    [
+        (140005, Severity.WARNING, "14.20"),
+        (140008, Severity.WARNING, "14.20"),
+        (140009, Severity.NOTICE, "14.20"),
+        (140019, Severity.NOTICE, "14.20"),
+        (140020, Severity.OK, None),
+        (150002, Severity.WARNING, "15.15"),
+        (150003, Severity.NOTICE, "15.15"),
+        (150014, Severity.NOTICE, "15.15"),
+        (150015, Severity.OK, None),
+        (160010, Severity.NOTICE, "16.11"),
+        (160011, Severity.OK, None),
+        (170006, Severity.NOTICE, "17.7"),
+        (170007, Severity.OK, None),
+        (180000, Severity.OK, None),
+    ],
+)
+def test_a_minor_whose_faults_can_harm_a_queue_is_told_with_the_minor_that_has_none(
+    version: int, severity: Severity, update_to: str | None
+) -> None:
+    finding = _judged(version)
+
+    assert finding.severity is severity
+    assert (finding.meaning is None) == (update_to is None)
+    assert update_to is None or f"Update the server to {update_to} or newer." in str(finding.meaning)
+
+
+def test_only_a_minor_that_returns_old_rows_speaks_of_workers_of_node() -> None:
+    assert "can run a job with an old payload" in str(_judged(140005).meaning)
+    assert "old payload" not in str(_judged(140009).meaning)
+
+
+def test_an_old_minor_of_a_standby_or_of_a_major_that_is_too_old_is_not_worth_a_word() -> None:
+    assert "takes no writes" in str(_judged(140005, is_standby=True).meaning)
+    assert "needs PostgreSQL 14 or newer" in str(_judged(130009).meaning)
+
+
+def test_the_version_of_this_very_server_is_judged(sync_client: SyncClient, connection: psycopg.Connection) -> None:
+    assert one(sync_client, "server") == _judged(connection.info.server_version)
+
+
+def _judged(version: int, *, is_standby: bool = False) -> Finding:
+    """What the check of the server makes of what such a server would answer."""
+    steps = check_server(Subject(SchemaName("graphile_worker"), HealthLimits()))
+    next(steps)
+    with pytest.raises(StopIteration) as stopped:
+        steps.send([(version, is_standby)])
+    [finding] = stopped.value.value
+    return finding
 
 
 def test_limits_must_be_more_than_nothing() -> None:

@@ -286,7 +286,7 @@ class Oracle:
             case Snoozed(delay=delay) | Interrupted(delay=delay):
                 job.run_at = max(job.run_at, self.begun_at + round(delay * SECOND))
             case Unstarted():
-                job.run_at = max(job.run_at, self.begun_at)
+                pass  # it keeps its place among the others
         if isinstance(outcome, Interrupted):
             job.last_error = outcome.error
         if job.id not in self.superseded:

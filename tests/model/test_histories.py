@@ -43,7 +43,7 @@ OFTEN = {
 }  # fmt: skip
 
 
-@pytest.mark.timeout(0 if MORE_HISTORIES else 600)
+@pytest.mark.timeout(0 if MORE_HISTORIES else 1800)  # far more than the busiest machine has taken
 def test_whatever_happens_the_tables_are_as_the_model_foretells(model_database: ModelDatabase) -> None:
     witness: Counter[str] = Counter()
 

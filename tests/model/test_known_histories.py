@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.model.model_database import ModelDatabase
 
+pytestmark = pytest.mark.claims
+
 DIRECT = {"kind": "direct", "tasks": ("plain", "once"), "on_crash": "requeue", "avoids_resilient": False}
 AHEAD = {**DIRECT, "kind": "ahead"}
 JOB = {"task": "plain", "queue": None, "priority": 0, "delay": 0, "max_attempts": 25, "is_resilient": False}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,9 @@ from ferryman.queries.recovering import mark_started
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.metadata import worker_metadata
 from tests.support.sweeps import seen, sweep_as_worker
-from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import psycopg
 
     from ferryman import Client
     from ferryman.database.steps import Steps
@@ -36,14 +32,19 @@ def token(tables: Tables, job_id: int) -> int:
     return int(row["token"])
 
 
-async def marked(client: Client, worker_id: str, *claims: tuple[int, int]) -> list[int]:
-    """Mark starts as a worker does; says which of them may begin."""
+async def met(client: Client, worker_id: str, *claims: tuple[int, int]) -> dict[int, str]:
+    """Mark starts as a worker does; what came of it, for those that are still ours."""
     return await AsyncSession(lambda: client.pool, client.schema).run(_mark(worker_id, claims))
 
 
-def _mark(worker_id: str, claims: Sequence[tuple[int, int]]) -> Steps[list[int]]:
+async def marked(client: Client, worker_id: str, *claims: tuple[int, int]) -> list[int]:
+    """The same; says which of them may begin."""
+    return sorted(job_id for job_id, word in (await met(client, worker_id, *claims)).items() if word == "marked")
+
+
+def _mark(worker_id: str, claims: Sequence[tuple[int, int]]) -> Steps[dict[int, str]]:
     rows = yield mark_started(worker_id, claims)
-    return sorted(job_id for (job_id,) in rows)
+    return {job_id: "busy" if is_busy else "marked" for job_id, _, is_busy in rows}
 
 
 @pytest.mark.parametrize("policy", ["retry", "fail"])
@@ -169,18 +170,17 @@ async def test_marking_again_replaces_the_mark_of_an_earlier_claim(tables: Table
     assert mark["locked_at"] == tables.job(job_id)["locked_at"]
 
 
-async def test_a_mark_that_comes_while_the_job_is_taken_away_is_refused(
-    tables: Tables, sweeper: Client, connection: psycopg.Connection
+async def test_a_mark_that_comes_while_the_job_is_taken_away_is_put_off_and_then_refused(
+    tables: Tables, sweeper: Client
 ) -> None:
-    job_id = tables.held_job("me")
-    claim = (job_id, token(tables, job_id))
+    job_id, other = tables.held_job("me"), tables.held_job("me")
+    claims = [(each, token(tables, each)) for each in (job_id, other)]
     with tables.connection.transaction():
         tables.query(
             "update graphile_worker._private_jobs set locked_by = null, locked_at = null where id = %s", job_id
         )
-        marking = asyncio.create_task(marked(sweeper, "me", claim))
-        await until(lambda: somebody_waits_for_a_lock(connection), "the mark waits for the row")
-    assert await marking == []
+        assert await met(sweeper, "me", *claims) == {job_id: "busy", other: "marked"}
+    assert await met(sweeper, "me", *claims) == {other: "marked"}
 
 
 async def test_a_job_whose_start_is_being_marked_is_left_for_the_next_sweep(tables: Tables, sweeper: Client) -> None:

@@ -89,8 +89,9 @@ class Scene:
         if not self.believed[worker]:
             return
         claim = self.believed[worker].pop(self.rng.randrange(len(self.believed[worker])))
-        rows = await self.call(working.complete_claims(worker, [(claim.id, claim.token, claim.queue_id)]))
-        self.ended.update(job_id for (job_id,) in rows)
+        [(done,)] = await self.call(working.complete_claims(worker, [(claim.id, claim.token, claim.queue_id)]))
+        if done is None:
+            self.ended[claim.id] += 1
 
     async def freeze(self, worker: str) -> None:
         self.tables.query(

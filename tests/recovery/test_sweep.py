@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tests.support.tables import Tables
 from tests.support.waiting import DEADLINE_SECONDS
 
+pytestmark = pytest.mark.claims
+
 RECOVERED = "Job recovered after worker interruption"
 
 

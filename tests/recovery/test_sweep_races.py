@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ferryman.database.steps import Steps
     from tests.support.tables import Tables
 
+pytestmark = pytest.mark.claims
+
 
 async def test_many_jobs_are_recovered_in_batches(tables: Tables, sweeper: Client) -> None:
     jobs = [tables.held_job(tables.worker()) for _ in range(7)]

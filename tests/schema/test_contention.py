@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
 
 from tests.support.background import in_background
 from tests.support.tables import Tables
@@ -14,6 +15,8 @@ from tests.support.waiting import DEADLINE_SECONDS, until_somebody_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = pytest.mark.claims
 
 CLAIM = """
     update graphile_worker._private_jobs

@@ -39,6 +39,10 @@ class Inside:
     def claimer(self) -> Claimer:
         return self._life._claimer
 
+    def looks_near_again(self) -> None:
+        """Let it look for jobs in the cheapest way, as it does some time after it had to look further."""
+        self._life._claimer._reaching._until = 0.0
+
     @property
     def lost_claims(self) -> LostClaims:
         """What looks for claims whose replies were lost."""
@@ -58,6 +62,11 @@ class Inside:
     def running(self) -> list[Claim]:
         """The claims of the jobs that run."""
         return self._life._running.claims
+
+    @property
+    def held_up(self) -> int:
+        """How many outcomes wait for others to let go of their rows."""
+        return sum(len(lane._held_up) for lane in self._life._settler._lanes)
 
     @property
     def is_listening(self) -> bool:

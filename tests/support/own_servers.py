@@ -22,10 +22,13 @@ from ferryman.embedded.place import Place
 from tests.support import once
 from tests.support.embedded_processes import is_quiet
 from tests.support.server import quick_place, reachable_folder
+from tests.support.versions import server_binaries
 from tests.support.waiting import until_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ferryman.embedded import ServerBinaries
 
 SETTINGS = {"fsync": "off", "autovacuum": "off"}
 HANDED_OUT = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -34,26 +37,33 @@ LOWEST, USUAL_LOWEST_HANDED_OUT = 10_000, 32_768
 
 @contextmanager
 def own_server() -> Iterator[EmbeddedPostgres]:
-    """A server with the schema installed, which nobody else uses. It may be killed, and comes back."""
+    """A server of the run's version with the schema installed, for one test. It may be killed, and comes back."""
+    binaries = server_binaries()
     with reachable_folder(quick_place()) as folder:
-        made = copy_made_server(folder / "postgres", has_schema=True)
-        with EmbeddedPostgres(made, settings=SETTINGS, linger=timedelta()) as started:
+        made = once.once("own server", lambda: _make(once.folder / "own", binaries, has_schema=True))
+        _copy(made, folder / "postgres")
+        with EmbeddedPostgres(folder / "postgres", binaries=binaries, settings=SETTINGS, linger=timedelta()) as started:
             yield started
 
 
-def copy_made_server(to: Path, *, has_schema: bool = False) -> Path:
-    """Make the folder of a server that has been started before, and stopped; PostgreSQL's account must reach it."""
-    name = "made with schema" if has_schema else "made"
-    made = once.once(f"server {name}", lambda: _make(once.folder / name, has_schema=has_schema))
-    subprocess.run(["cp", "--archive", made, to], check=True)
-    place = Place(quiet_port(), f"/tmp/ferryman-{secrets.token_hex(4)}")
-    Layout(to).place.write_text(json.dumps(asdict(place)))
+def copy_made_server(to: Path) -> Path:
+    """Make the folder of a server that has been started before, and stopped; PostgreSQL's account must reach it.
+
+    Its version is the one that Ferryman finds by itself, whatever the run's: programs of tests start it by its folder.
+    """
+    _copy(once.once("made server", lambda: _make(once.folder / "made")), to)
     return to
 
 
-def _make(folder: Path, *, has_schema: bool) -> str:
+def _copy(made: str, to: Path) -> None:
+    subprocess.run(["cp", "--archive", made, to], check=True)
+    place = Place(quiet_port(), f"/tmp/ferryman-{secrets.token_hex(4)}")
+    Layout(to).place.write_text(json.dumps(asdict(place)))
+
+
+def _make(folder: Path, binaries: ServerBinaries | None = None, *, has_schema: bool = False) -> str:
     layout = Layout(folder)
-    with EmbeddedPostgres(folder, linger=timedelta(0), settings=SETTINGS) as server:
+    with EmbeddedPostgres(folder, binaries=binaries, linger=timedelta(0), settings=SETTINGS) as server:
         if has_schema:
             with SyncClient(server.dsn) as client:
                 client.migrate()

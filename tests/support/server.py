@@ -19,6 +19,7 @@ from psycopg.pq import ConnStatus, ExecStatus, PGconn
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
 from tests.support.once import once
+from tests.support.versions import server_binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,7 @@ SETTINGS = {
     "log_line_prefix": "%m [%p] %d ",
 }
 ENOUGH_MEMORY = 6 * 2**30
+FILE_COPY_MAJOR = 15
 _MEMORY = Path("/dev/shm")
 _numbers = itertools.count(1)
 
@@ -53,7 +55,7 @@ def quick_place() -> Path | None:
 
 def shared_server(folder: Path) -> EmbeddedPostgres:
     """The server of this folder: whoever comes first starts it, the others join, the last one stops it."""
-    return EmbeddedPostgres(folder / "postgres", settings=SETTINGS, linger=timedelta())
+    return EmbeddedPostgres(folder / "postgres", binaries=server_binaries(), settings=SETTINGS, linger=timedelta())
 
 
 def template_on(server: EmbeddedPostgres) -> str:
@@ -137,6 +139,7 @@ def create_database(dsn: str, name: str, template: str = "template0") -> str:
 
 
 def _creation(name: str, template: str) -> sql.Composed:
-    # Copying files takes a third of the time that PostgreSQL's usual way through the WAL takes.
-    copy = sql.SQL("create database {} template {} strategy file_copy")
+    # Copying files takes a third of the time that PostgreSQL's usual way through the WAL takes. 14 knows no other way.
+    how = " strategy file_copy" if server_binaries().major >= FILE_COPY_MAJOR else ""
+    copy = sql.SQL("create database {} template {}" + how)
     return copy.format(sql.Identifier(name), sql.Identifier(template))

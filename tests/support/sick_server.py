@@ -13,12 +13,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
 from tests.support.once import once
 from tests.support.server import create_database
+from tests.support.versions import server_binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +31,13 @@ SETTINGS = {
     "max_prepared_transactions": "5",
     "wal_level": "logical",
     "track_commit_timestamp": "on",  # for `tests.support.workers.jobs`
-    "max_notify_queue_pages": "64",  # the fewest: half a megabyte fills them
     "autovacuum_naptime": "1h",  # on, as it should be, but it comes when no test expects it
 }
+FEW_NOTIFICATIONS = {"max_notify_queue_pages": "64"}  # the fewest: half a megabyte fills them
+FEW_NOTIFICATIONS_MAJOR = 17
+fills_notifications = pytest.mark.needs_postgres(
+    FEW_NOTIFICATIONS_MAJOR, "an older server's queue of notifications takes 8 GB"
+)
 TEMPLATE = "ferryman_health_template"
 _numbers = itertools.count(1)
 
@@ -39,7 +45,10 @@ _numbers = itertools.count(1)
 @contextmanager
 def joined_server(beside: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
     """Started or joined in a folder beside that of the common server, with a database to copy."""
-    with EmbeddedPostgres(beside.folder.with_name("sick"), settings=SETTINGS, linger=timedelta()) as started:
+    binaries = server_binaries()
+    settings = SETTINGS | (FEW_NOTIFICATIONS if binaries.major >= FEW_NOTIFICATIONS_MAJOR else {})
+    folder = beside.folder.with_name("sick")
+    with EmbeddedPostgres(folder, binaries=binaries, settings=settings, linger=timedelta()) as started:
         once("health template", lambda: _make_template(started.dsn))
         yield started
 

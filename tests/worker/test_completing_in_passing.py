@@ -22,6 +22,8 @@ from tests.support.workers import jobs, running, worker_of
 if TYPE_CHECKING:
     from ferryman.database.steps import Call
 
+pytestmark = pytest.mark.claims
+
 
 @pytest.fixture
 async def claimer(client: Client) -> Claimer:

@@ -22,6 +22,8 @@ from tests.worker import process_tasks
 if TYPE_CHECKING:
     from ferryman import Client
 
+pytestmark = pytest.mark.claims
+
 
 @pytest.fixture
 def letters(connection: psycopg.Connection) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from ferryman import App, Client
 
+pytestmark = pytest.mark.claims
+
 
 class Hold:
     """A job, `hold`, that runs until it is told how to end, and the events about it."""

@@ -6,6 +6,8 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ferryman import JobSpec, RawJobSpec
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobPermanentlyFail
 from tests.support.workers import jobs, queues, run_all
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     import psycopg
 
     from ferryman import App, Client
+
+pytestmark = pytest.mark.claims
 
 GATHERING = timedelta(milliseconds=100)
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from ferryman import App, Client
 
+pytestmark = pytest.mark.claims
+
 
 class Held:
     """A task, `hold`, whose first run waits for an ending; later ones note their text and return."""

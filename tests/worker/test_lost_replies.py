@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
     from ferryman.worker.claims import Claim
 
+pytestmark = pytest.mark.claims
+
 
 @pytest.fixture
 async def proxy(server: EmbeddedPostgres, database: str) -> AsyncIterator[Proxy]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from ferryman import App, Client
 
+pytestmark = pytest.mark.claims
+
 
 class Traffic:
     """What handlers say about who runs beside whom."""

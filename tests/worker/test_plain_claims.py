@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ferryman import App, Client
     from ferryman.database.steps import Call
 
+pytestmark = pytest.mark.claims
+
 HOUR = timedelta(hours=1)
 
 

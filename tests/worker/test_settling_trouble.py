@@ -12,13 +12,15 @@ from ferryman import JobSpec, RawJobSpec
 from ferryman.hooks import HookRegistry, JobComplete, SettleRefused
 from tests.support.inside import inside
 from tests.support.logs import logged
-from tests.support.waiting import somebody_waits_for_a_lock, until
+from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
 from tests.support.workers import MINUTES, jobs, only_job, run_all, running, worker_of
 
 if TYPE_CHECKING:
     import psycopg
 
     from ferryman import App, Client
+
+pytestmark = pytest.mark.claims
 
 
 def table_check(connection: psycopg.Connection, condition: str) -> None:
@@ -80,10 +82,7 @@ async def test_a_write_whose_connection_is_cut_is_tried_again(
             connection.execute("select from graphile_worker._private_jobs for share")
             go_on.set()
             await until(lambda: somebody_waits_for_a_lock(observer), "the completion waits")
-            observer.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where datname = current_database() and wait_event_type = 'Lock'"
-            )
+            end_sessions_that_wait(observer)
         await until(lambda: jobs(connection) == [], "the completion is written")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ferryman import Client, JobSpec, RawJobSpec
 from ferryman.worker.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     import psycopg
 
     from ferryman.database.steps import Call
+
+pytestmark = pytest.mark.claims
 
 
 class SweptMeanwhile(WorkerConnection):

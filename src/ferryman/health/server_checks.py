@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _MAJOR = 10_000
 NEWEST_TESTED = 18
+CHECKS_MOVED_ROWS = {14: 20, 15: 15, 16: 11, 17: 7}
+"""By major, the first minor with PostgreSQL's commit "Add missing EPQ recheck for TID Scan". 18.0 has it."""
+RETURNS_NEW_ROWS = {14: 9, 15: 3}
+"""By major, the first minor seen to return the newest version of a claimed row. 14.5 and 15.1 return older ones."""
 NEARLY_ALL = 0.95
 MUCH_WORSE = 10
 
@@ -37,9 +41,31 @@ def check_server(_subject: Subject) -> Steps[Iterable[Finding]]:
     elif version // _MAJOR > NEWEST_TESTED:
         severity = Severity.NOTICE
         meaning = f"Ferryman is tested with versions up to {NEWEST_TESTED}."
+    else:
+        severity, meaning = _judge_minor(*divmod(version, _MAJOR))
     seen = f"{name}, a standby" if is_standby else name
     facts = {"version": version, "is_standby": is_standby}
     return [Finding(check="server", severity=severity, seen=seen, meaning=meaning, facts=facts)]
+
+
+def _judge_minor(major: int, minor: int) -> tuple[Severity, str | None]:
+    """Name the faults of an old minor that can harm a queue. Newer minors of the same major do not have them."""
+    advice = f"Update the server to {major}.{CHECKS_MOVED_ROWS.get(major, 0)} or newer."
+    if minor < RETURNS_NEW_ROWS.get(major, 0):
+        return Severity.WARNING, (
+            "This minor of PostgreSQL has a fault: `update … where id = (select … for update skip locked) returning …` "
+            "can return an old version of a row that another session has just changed. Node's Graphile Worker claims "
+            "jobs in this way, so it can run a job with an old payload. Ferryman's workers claim jobs in another way. "
+            f"{advice}"
+        )
+    if minor < CHECKS_MOVED_ROWS.get(major, 0):
+        return Severity.NOTICE, (
+            "This minor of PostgreSQL has a fault: a statement that finds a row by its ctid, and waits for a session "
+            "that changes the row, continues with the new version and does not check the ctid again. Ferryman works on "
+            "such servers and is tested on them; statements of other programs may go wrong. "
+            f"{advice}"
+        )
+    return Severity.OK, None
 
 
 def check_pooler(_subject: Subject) -> Steps[Iterable[Finding]]:

@@ -13,7 +13,9 @@
 -- others have locked is skipped, never waited for. A queue that is busy, or idle but not wanted, is not locked.
 -- Each candidate is looked up by its place, which needs no index: to a planner that takes the table for empty, as it does
 -- after each vacuum of a drained queue, a join would look just as good, and read the whole backlog. A row that has left
--- its place since is not what it was, and left alone. A row that is locked stays in its place until it is changed.
+-- its place since is not what it was, and left alone: its queue too. Servers before 14.20, 15.15, 16.11 and 17.7 follow such
+-- a row to its new place and lock it there, so the place is compared once more. A row that is locked stays in its place
+-- until it is changed.
 -- The first candidates without a queue are locked all together, which is cheaper; mostly that is enough. If others were
 -- faster with some of them, the rest is tried one by one.
 -- include: claim_done
@@ -30,6 +32,7 @@ first as (
         job.ctid = any (array(select candidate.place from candidate limit cast(:wanted as int)))
         and job.locked_at is null
         and job.attempts < job.max_attempts
+        -- include: claim_unmarked
     for update skip locked
 ),
 further as (
@@ -39,9 +42,14 @@ further as (
         cross join lateral (
             select job.ctid as place, job.id, job.priority, job.run_at
             from :schema._private_jobs as job
-            where job.ctid = candidate.place and job.locked_at is null and job.attempts < job.max_attempts
+            where
+                job.ctid = candidate.place
+                and job.locked_at is null
+                and job.attempts < job.max_attempts
+                -- include: claim_unmarked
             for update skip locked
         ) as locked
+    where locked.place = candidate.place
     limit cast(:wanted as int) - (select count(*) from first)
 ),
 queued as (
@@ -51,13 +59,22 @@ queued as (
         cross join lateral (
             select job.ctid as place, job.id, job.priority, job.run_at, job.job_queue_id
             from :schema._private_jobs as job
-            where job.ctid = candidate.place and job.locked_at is null and job.attempts < job.max_attempts
+            where
+                job.ctid = candidate.place
+                and job.locked_at is null
+                and job.attempts < job.max_attempts
+                -- include: claim_unmarked
             for update skip locked
         ) as locked
         cross join lateral (
             select queue.ctid as place, queue.id
             from :schema._private_job_queues as queue
-            where queue.id = locked.job_queue_id and queue.locked_at is null
+            where
+                locked.place = candidate.place
+                and queue.id = locked.job_queue_id
+                and queue.locked_at is null
+                and age(queue.xmax) <> all (cast((select under_way from moment) as int[]))
+                and age(queue.xmax) not between -100 and (select youngest from moment)
             for update skip locked
         ) as free_queue
     limit cast(:wanted as int)

@@ -14,7 +14,13 @@ with recursive
 front as (
     select job.ctid as place, job.id, job.priority, job.run_at, job.task_id, job.job_queue_id, job.flags
     from :schema._private_jobs as job
-    where job.is_available = true
+    where
+        job.is_available = true
+        and (
+            job.job_queue_id is not null
+            or true
+            -- include: claim_unmarked
+        )
     order by job.priority, job.run_at
     limit cast(:window as int)
 ),
@@ -34,6 +40,11 @@ seen as (
                     job.is_available = true
                     and job.priority = level.priority
                     and job.run_at <= (select at from moment)
+                    and (
+                        job.job_queue_id is not null
+                        or true
+                        -- include: claim_unmarked
+                    )
                 order by job.run_at
                 limit cast(:window as int)
             ) as due

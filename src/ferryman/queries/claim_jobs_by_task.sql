@@ -75,6 +75,7 @@ unqueued_due as (
                         and job.task_id = task.id
                         and job.priority = unqueued_level.priority
                         and job.run_at <= (select at from moment)
+                        -- include: claim_unmarked
                         and (
                             cast(:forbidden_flags as text[]) is null
                             or (job.flags ?| cast(:forbidden_flags as text[])) is not true

@@ -1,4 +1,10 @@
 -- Part of the claims: when it is, by the caller's clock or the database's. The token of a claim is this moment.
+--
+-- under_way   the ages of the transactions that were under way when this statement began; see claim_unmarked.sql
+-- youngest    the age of the first that had not begun by then
 moment as (
-    select coalesce(cast(:now as timestamptz), now()) as at
+    select
+        coalesce(cast(:now as timestamptz), now()) as at,
+        array(select age(cast(xid as xid)) from pg_snapshot_xip(pg_current_snapshot()) as xid) as under_way,
+        age(cast(pg_snapshot_xmax(pg_current_snapshot()) as xid)) as youngest
 ),

@@ -1,9 +1,10 @@
 -- Let go of dead workers: free the queues that they hold without a job, remember them, and delete those that hold
--- nothing any more. One that still holds a job keeps its row: as an orphan it would be judged by the age of its locks.
+-- nothing any more. One that still holds something keeps its row: as an orphan it would be judged by the age of its locks.
 --
 -- :workers   a JSON array of id, reason and recovered_jobs
 --
--- Reads all jobs and queues, for want of indexes on locked_by. Locks: the rows of these queues and workers.
+-- Reads all jobs and queues, for want of indexes on locked_by. Locks: the rows of these queues, without waiting, and of
+-- these workers. A queue on whose row somebody else works is left for another time.
 with dead as (
     select item.*
     from json_to_recordset(cast(cast(:workers as text) as json)) as item (
@@ -15,12 +16,41 @@ held as (
     from :schema._private_jobs as job
     where job.locked_by = any (array(select dead.id from dead))
 ),
-freed as (
-    update :schema._private_job_queues as queue
-    set locked_by = null, locked_at = null
+empty_queue as (
+    select queue.id, queue.locked_by, queue.locked_at
+    from :schema._private_job_queues as queue
     where
         queue.locked_by = any (array(select dead.id from dead))
         and queue.id not in (select held.job_queue_id from held where held.job_queue_id is not null)
+),
+free_queue as materialized (
+    select empty_queue.id, empty_queue.locked_by, empty_queue.locked_at
+    from
+        empty_queue
+        cross join lateral (
+            select
+            from :schema._private_job_queues as queue
+            where
+                queue.id = empty_queue.id
+                and queue.locked_by = empty_queue.locked_by
+                and queue.locked_at is not distinct from empty_queue.locked_at
+            for update skip locked
+        ) as free
+),
+freed as (
+    update :schema._private_job_queues as queue
+    set locked_by = null, locked_at = null
+    from free_queue
+    where
+        queue.id = any (array[free_queue.id])
+        and queue.locked_by is not distinct from free_queue.locked_by
+        and queue.locked_at is not distinct from free_queue.locked_at
+    returning queue.id
+),
+holder as (
+    select held.id from held
+    union
+    select empty_queue.locked_by from empty_queue where empty_queue.id not in (select freed.id from freed)
 ),
 remembered as (
     insert into :schema._ferryman_lost_workers as lost
@@ -29,7 +59,7 @@ remembered as (
     from
         dead
         left join :schema._private_workers as worker on worker.id = dead.id
-    where dead.recovered_jobs > 0 or dead.id not in (select held.id from held)
+    where dead.recovered_jobs > 0 or dead.id not in (select holder.id from holder)
     order by dead.id
     on conflict (worker_id) do update set
         started_at = coalesce(excluded.started_at, lost.started_at),
@@ -40,5 +70,5 @@ remembered as (
         recovered_jobs = lost.recovered_jobs + excluded.recovered_jobs
 )
 delete from :schema._private_workers as worker
-where worker.id = any (array(select dead.id from dead)) and worker.id not in (select held.id from held)
+where worker.id = any (array(select dead.id from dead)) and worker.id not in (select holder.id from holder)
 returning worker.id;

@@ -1,37 +1,54 @@
--- Write down that jobs which were claimed ahead begin to run; those that come back are still ours and may.
+-- Write down that jobs which were claimed ahead begin to run.
 --
 -- :job_ids, :tokens   array literals of the same length; see complete_claims.sql for the fence
 --
+-- A row comes back for each claim whose job may begin, and for each that is busy: ours as far as this statement can see, but
+-- somebody else works on its row, so that nothing was written. The others are not ours any more.
+--
 -- Not waited for until it is on disk: everybody sees it at once, and only a crash of PostgreSQL itself could lose it.
--- Locks: the rows of these jobs, shared, against a sweep that is about to give them back.
+-- Locks: the rows of these jobs, shared, against a sweep that is about to give them back. What others have locked is
+-- skipped.
 with relaxed as materialized (
     select set_config('synchronous_commit', 'off', true)
 ),
 claim as (
-    select given.id, timestamptz 'epoch' + given.token * interval '1 microsecond' as locked_at
+    select given.id, given.token, timestamptz 'epoch' + given.token * interval '1 microsecond' as locked_at
     from
         relaxed
         cross join unnest(
             cast(cast(:job_ids as text) as bigint[]), cast(cast(:tokens as text) as bigint[])
         ) as given (id, token)
 ),
-owned as (
-    select job.id, job.locked_at
+met as materialized (
+    select claim.id, claim.token, claim.locked_at, free.id is null as is_busy
     from
         claim
         cross join lateral (
-            select found.id, found.locked_at
-            from :schema._private_jobs as found
+            select
+            from :schema._private_jobs as job
             where
-                found.id = claim.id
-                and found.locked_by = cast(:worker_id as text)
-                and found.locked_at = claim.locked_at
-            for share
-        ) as job
+                job.id = claim.id
+                and job.locked_by = cast(:worker_id as text)
+                and job.locked_at = claim.locked_at
+            offset 0
+        ) as ours
+        left join lateral (
+            select job.id
+            from :schema._private_jobs as job
+            where
+                job.id = claim.id
+                and job.locked_by = cast(:worker_id as text)
+                and job.locked_at = claim.locked_at
+            for share skip locked
+        ) as free on true
+),
+marked as (
+    insert into :schema._ferryman_started_jobs as mark (job_id, locked_by, locked_at)
+    select met.id, cast(:worker_id as text), met.locked_at
+    from met
+    where not met.is_busy
+    order by met.id
+    on conflict (job_id) do update set locked_by = excluded.locked_by, locked_at = excluded.locked_at
 )
-insert into :schema._ferryman_started_jobs as mark (job_id, locked_by, locked_at)
-select owned.id, cast(:worker_id as text), owned.locked_at
-from owned
-order by owned.id
-on conflict (job_id) do update set locked_by = excluded.locked_by, locked_at = excluded.locked_at
-returning mark.job_id;
+select met.id, met.token, met.is_busy
+from met;

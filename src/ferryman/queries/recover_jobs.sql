@@ -13,7 +13,8 @@
 --     started, decision, reason   for the record; see _ferryman_crashes.sql
 --
 -- A job whose key was taken over while it ran is only unlocked: it must not come back to life beside its successor.
--- Locks: the rows of these jobs and queues. Rows that somebody else has locked are left for another time.
+-- Locks: the rows of these jobs and queues, without waiting. What somebody else has locked is left for another time, and
+-- so is a job whose queue is. What is locked is changed by its id and fence; see complete_claims.sql.
 with decided as (
     select item.*, timestamptz 'epoch' + item.token * interval '1 microsecond' as locked_at
     from json_to_recordset(cast(cast(:decisions as text) as json)) as item (
@@ -21,13 +22,12 @@ with decided as (
         error text, started boolean, decision text, reason text
     )
 ),
-owned as (
+met as (
     select decided.*, job.*
     from
         decided
         cross join lateral (
             select
-                found.ctid as place,
                 found.job_queue_id,
                 found.attempts as attempt,
                 found.attempts >= found.max_attempts as is_last,
@@ -42,16 +42,27 @@ owned as (
             for update skip locked
         ) as job
 ),
-held as (
-    select queue.place
+held_queue as (
+    select met.id as job_id, queue.id, met.worker_id, free.id is null as is_busy
     from
-        (select * from owned where owned.job_queue_id is not null) as owned
+        met
         cross join lateral (
-            select found.ctid as place
+            select found.id
             from :schema._private_job_queues as found
-            where found.id = owned.job_queue_id and found.locked_by = owned.worker_id
-            for update
+            where found.id = met.job_queue_id and found.locked_by = met.worker_id
+            offset 0
         ) as queue
+        left join lateral (
+            select found.id
+            from :schema._private_job_queues as found
+            where found.id = queue.id and found.locked_by = met.worker_id
+            for update skip locked
+        ) as free on true
+),
+owned as (
+    select met.*
+    from met
+    where met.id <> all (array(select held_queue.job_id from held_queue where held_queue.is_busy))
 ),
 done as (
     update :schema._private_jobs as job
@@ -80,14 +91,20 @@ done as (
         locked_by = null,
         locked_at = null
     from owned
-    where job.ctid = owned.place
+    where
+        job.id = any (array[owned.id])
+        and job.locked_by = owned.worker_id
+        and job.locked_at is not distinct from owned.locked_at
     returning job.id
 ),
 freed as (
     update :schema._private_job_queues as queue
     set locked_by = null, locked_at = null
-    from held
-    where queue.ctid = held.place
+    from held_queue
+    where
+        not held_queue.is_busy
+        and queue.id = any (array[held_queue.id])
+        and queue.locked_by is not distinct from held_queue.worker_id
 ),
 unmarked as (
     delete from :schema._ferryman_started_jobs as mark where mark.job_id = any (array(select done.id from done))

@@ -128,7 +128,10 @@ def list_crashes(job_id: int) -> Call:
 
 
 def mark_started(worker_id: str, claims: Iterable[tuple[int, int]]) -> Call:
-    """Each claim is a job id and a token. The ids of the jobs that may begin come back; the others were lost."""
+    """Each claim is a job id and a token. They come back, with whether the job is busy, unless they were lost.
+
+    Those that are not busy may begin.
+    """
     job_ids, tokens = ("{" + ",".join(map(str, column)) + "}" for column in zip(*claims, strict=True))
     return Call(_MARK_STARTED, {"worker_id": worker_id, "job_ids": job_ids, "tokens": tokens})
 

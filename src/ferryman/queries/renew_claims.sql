@@ -11,7 +11,8 @@
 -- What belongs to the claim moves with it: its named queue, its start mark and its progress. A job whose key was taken
 -- over while it ran is known by updated_at > locked_at, and must be known by that afterwards too.
 -- Locks: the rows of these jobs and what belongs to them, without waiting: a handler may be completing its job in a
--- transaction of its own, and must not keep the others from being renewed.
+-- transaction of its own, and must not keep the others from being renewed. What is locked is changed by its id and fence;
+-- see complete_claims.sql.
 with claim as (
     select
         given.id,
@@ -27,11 +28,11 @@ renewal as (
     select timestamptz 'epoch' + cast(:new_token as bigint) * interval '1 microsecond' as at
 ),
 owned as materialized (
-    select claim.id, job.place
+    select claim.id, claim.locked_at
     from
         claim
         cross join lateral (
-            select job.ctid as place
+            select
             from :schema._private_jobs as job
             where
                 job.id = claim.id
@@ -41,13 +42,13 @@ owned as materialized (
         ) as job
 ),
 held as materialized (
-    select queue.place
+    select claim.queue_id, claim.locked_at
     from
         (
             select * from claim where claim.queue_id > 0 and claim.id = any (array(select owned.id from owned))
         ) as claim
         cross join lateral (
-            select queue.ctid as place
+            select
             from :schema._private_job_queues as queue
             where
                 queue.id = claim.queue_id
@@ -68,7 +69,10 @@ renewed as (
     from
         owned
         cross join renewal
-    where job.ctid = owned.place
+    where
+        job.id = any (array[owned.id])
+        and job.locked_by = cast(:worker_id as text)
+        and job.locked_at is not distinct from owned.locked_at
     returning job.id
 ),
 renewed_queue as (
@@ -77,7 +81,10 @@ renewed_queue as (
     from
         held
         cross join renewal
-    where queue.ctid = held.place
+    where
+        queue.id = any (array[held.queue_id])
+        and queue.locked_by = cast(:worker_id as text)
+        and queue.locked_at is not distinct from held.locked_at
 ),
 renewed_mark as (
     update :schema._ferryman_started_jobs as mark

@@ -6,9 +6,13 @@
 -- :known_jobs, :known_tokens, :known_queues   array literals of the same length: the claims that it knows, once for each
 --              token that they may have by now; a queue of 0 means none
 --
+-- One row comes back: how many jobs were given back, and whether any job or queue is left, because somebody else works on
+-- its row.
+--
 -- A job whose key was taken over is not given its attempt back; see release_claims.sql.
 -- Reads the whole table, for want of an index on locked_by: only to be asked after a connection was lost.
--- Locks: the rows of these jobs and queues.
+-- Locks: the rows of these jobs and queues, without waiting. They are changed by their id and fence; see
+-- complete_claims.sql.
 with heard as (
     select
         timestamptz 'epoch' + cast(:after as bigint) * interval '1 microsecond' as at,
@@ -22,6 +26,26 @@ known as (
         cast(cast(:known_queues as text) as int[])
     ) as given (job_id, token, queue_id)
 ),
+lost as materialized (
+    select job.id, job.locked_at, job.job_queue_id
+    from :schema._private_jobs as job
+    where
+        job.locked_by = cast(:worker_id as text)
+        and job.locked_at > (select at from heard)
+        and job.locked_at <= (select last from heard)
+        and not exists (select from known where known.job_id = job.id and known.locked_at = job.locked_at)
+),
+free_job as materialized (
+    select lost.id, lost.locked_at
+    from
+        lost
+        cross join lateral (
+            select
+            from :schema._private_jobs as job
+            where job.id = lost.id and job.locked_by = cast(:worker_id as text) and job.locked_at = lost.locked_at
+            for update skip locked
+        ) as free
+),
 returned as (
     update :schema._private_jobs as job
     set
@@ -32,20 +56,56 @@ returned as (
         updated_at = now(),
         locked_by = null,
         locked_at = null
+    from free_job
     where
-        job.locked_by = cast(:worker_id as text)
-        and job.locked_at > (select at from heard)
-        and job.locked_at <= (select last from heard)
-        and not exists (select from known where known.job_id = job.id and known.locked_at = job.locked_at)
+        job.id = any (array[free_job.id])
+        and job.locked_by = cast(:worker_id as text)
+        and job.locked_at is not distinct from free_job.locked_at
     returning job.id
 ),
-freed as (
-    update :schema._private_job_queues as queue
-    set locked_by = null, locked_at = null
+lost_queue as materialized (
+    select queue.id, queue.locked_at
+    from :schema._private_job_queues as queue
     where
         queue.locked_by = cast(:worker_id as text)
         and queue.locked_at > (select at from heard)
         and queue.locked_at <= (select last from heard)
         and not exists (select from known where known.queue_id = queue.id and known.locked_at = queue.locked_at)
+),
+free_queue as materialized (
+    select lost_queue.id, lost_queue.locked_at
+    from
+        lost_queue
+        cross join lateral (
+            select
+            from :schema._private_job_queues as queue
+            where
+                queue.id = lost_queue.id
+                and queue.locked_by = cast(:worker_id as text)
+                and queue.locked_at = lost_queue.locked_at
+            for update skip locked
+        ) as free
+    -- Not before its job is given back: the next one would overtake it.
+    where
+        lost_queue.id <> all (
+            array(
+                select lost.job_queue_id
+                from lost
+                where lost.job_queue_id is not null and lost.id <> all (array(select returned.id from returned))
+            )
+        )
+),
+freed as (
+    update :schema._private_job_queues as queue
+    set locked_by = null, locked_at = null
+    from free_queue
+    where
+        queue.id = any (array[free_queue.id])
+        and queue.locked_by = cast(:worker_id as text)
+        and queue.locked_at is not distinct from free_queue.locked_at
+    returning queue.id
 )
-select id from returned;
+select
+    (select count(*) from returned) as returned,
+    (select count(*) from returned) < (select count(*) from lost)
+    or (select count(*) from freed) < (select count(*) from lost_queue) as is_any_left;

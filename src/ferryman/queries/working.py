@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ferryman.database.statements import load_statement
 from ferryman.database.steps import Call
@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+Key: TypeAlias = "tuple[int, int, int]"
+"""A claim as settlements name it: a job, a token and a queue (0: none), once for each token that it may have by now."""
+
 _REGISTER_TASKS = load_statement(__package__, "register_tasks")
 _COMPLETE_CLAIMS = load_statement(__package__, "complete_claims")
 _RELEASE_CLAIMS = load_statement(__package__, "release_claims")
+_LOCK_CLAIMS = load_statement(__package__, "lock_claims")
 _RETURN_LOST_CLAIMS = load_statement(__package__, "return_lost_claims")
 _RENEW_CLAIMS = load_statement(__package__, "renew_claims")
 _READ_CLOCK = load_statement(__package__, "read_clock")
@@ -22,6 +26,12 @@ _FIND_JOBS = load_statement(__package__, "find_jobs")
 _SAVE_PROGRESS = load_statement(__package__, "save_progress")
 _FORGET_PROGRESS = load_statement(__package__, "forget_progress")
 _PRUNE_PROGRESS = load_statement(__package__, "prune_progress")
+
+
+PATIENCE = "100ms"
+"""How long a worker's settlement waits for a row that somebody else has locked."""
+LOCK_NOT_AVAILABLE = "55P03"
+"""The SQLSTATE of a settlement that has waited for so long. It has done nothing."""
 
 
 class Search(Enum):
@@ -74,10 +84,10 @@ def claim_jobs(
     return Call(search.value, parameters, is_lazy=True)
 
 
-def complete_claims(worker_id: str, claims: Iterable[tuple[int, int, int]]) -> Call:
-    """Each claim is a job id, a token and a queue id (0: none).
+def complete_claims(worker_id: str, claims: Iterable[Key], *, patience: str | None = None) -> Call:
+    """One value comes back: the ids of the jobs that were deleted, or None if it was all of them.
 
-    The ids of the jobs that were deleted come back; the others were not ours any more.
+    The others were not ours any more; see complete_claims.sql.
     """
     given = [*claims]
     tokens, job_ids = _by_token((job_id, token) for job_id, token, _ in given)
@@ -86,21 +96,36 @@ def complete_claims(worker_id: str, claims: Iterable[tuple[int, int, int]]) -> C
         "worker_id": worker_id,
         "tokens": tokens,
         "job_ids": job_ids,
+        "job_count": len({job_id for job_id, _, _ in given}),
         "queue_tokens": _array(token for token, _ in queues),
         "queue_ids": _array(queue_id for _, queue_id in queues),
+        "patience": patience,
     }
     return Call(_COMPLETE_CLAIMS, parameters)
 
 
-def release_claims(worker_id: str, releases: str) -> Call:
-    """The ids of the jobs that were given back come back; the others were not ours any more."""
-    return Call(_RELEASE_CLAIMS, {"worker_id": worker_id, "releases": releases})
+def release_claims(worker_id: str, releases: str, *, patience: str | None = None) -> Call:
+    """Pairs come back: the id of a job that was given back, and whether it has no attempt left.
+
+    The others were not ours any more; see complete_claims.sql.
+    """
+    return Call(_RELEASE_CLAIMS, {"worker_id": worker_id, "releases": releases, "patience": patience})
 
 
-def return_lost_claims(worker_id: str, *, after: int, until: int, known: Iterable[tuple[int, int, int]]) -> Call:
-    """The ids of the jobs that were given back come back: those that the worker claimed between the given tokens.
+def lock_claims(worker_id: str, claims: Iterable[Key]) -> Call:
+    """The ids of jobs come back that cannot be settled now, because somebody else works on their rows.
 
-    The claims in `known` are left alone; they are those of `complete_claims`, one for each token that a claim may have.
+    All others that are still ours stay locked until the transaction ends.
+    """
+    job_ids, tokens, queue_ids = map(_array, zip(*claims, strict=True))
+    parameters = {"worker_id": worker_id, "job_ids": job_ids, "tokens": tokens, "queue_ids": queue_ids}
+    return Call(_LOCK_CLAIMS, parameters)
+
+
+def return_lost_claims(worker_id: str, *, after: int, until: int, known: Iterable[Key]) -> Call:
+    """How many jobs were given back comes back, and whether any were left because somebody else holds their rows.
+
+    They are those that the worker claimed between the given tokens. The claims in `known` are left alone.
     """
     claims = [*known]
     parameters = {
@@ -114,11 +139,8 @@ def return_lost_claims(worker_id: str, *, after: int, until: int, known: Iterabl
     return Call(_RETURN_LOST_CLAIMS, parameters)
 
 
-def renew_claims(worker_id: str, claims: Iterable[tuple[int, int, int]], new_token: int) -> Call:
-    """Pairs of job id and what came of it come back: 'renewed', 'busy', 'lost' or 'gone'.
-
-    Claims are those of `complete_claims`, one for each token that a claim may have by now.
-    """
+def renew_claims(worker_id: str, claims: Iterable[Key], new_token: int) -> Call:
+    """Pairs of job id and what came of it come back: 'renewed', 'busy', 'lost' or 'gone'."""
     job_ids, tokens, queue_ids = map(_array, zip(*claims, strict=True))
     parameters = {"worker_id": worker_id, "job_ids": job_ids, "tokens": tokens, "queue_ids": queue_ids}
     return Call(_RENEW_CLAIMS, {**parameters, "new_token": new_token})
@@ -130,7 +152,7 @@ def read_clock() -> Call:
 
 
 def find_jobs(job_ids: Sequence[int]) -> Call:
-    """Pairs of id and locked_by come back, for the jobs that are still there."""
+    """For the jobs that are still there, id, locked_by and token come back."""
     return Call(_FIND_JOBS, {"job_ids": list(job_ids)})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import psycopg
@@ -24,6 +24,8 @@ _ABOUT = range(_JOB_COLUMNS, _JOB_COLUMNS + 7)
 """What the first row tells: a token, all that `Claimed` has, and the ids of the jobs in order."""
 LARGE = 1_000_000
 """Payloads of so many characters in all are not kept for longer than each job runs."""
+Owner: TypeAlias = "tuple[str | None, int | None]"
+"""Who has locked a job, and by which token."""
 EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -78,6 +80,10 @@ class Claim(msgspec.Struct, gc=False, eq=False):
         """The same for each token that it may have by now. No other claim ever has any of them."""
         job_id, token, queue_id = self.key
         return [(job_id, each, queue_id) for each in (token, *self.later_tokens)]
+
+    def is_of(self, owner: Owner | None) -> bool:
+        """Whether this is the claim by which a job is locked."""
+        return owner is not None and owner[0] == self.worker_id and owner[1] in (self.token, *self.later_tokens)
 
     def job(self, identifier: str) -> Job:
         """The job as it stands while the claim holds."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ferryman.database.failures import sqlstate_of
 from ferryman.errors import DatabaseUnavailableError, FerrymanError
+from ferryman.queries.working import LOCK_NOT_AVAILABLE
 from ferryman.worker.alarm import Alarm
+from ferryman.worker.held_up import HeldUp
+from ferryman.worker.outcomes import claimed_in_one_name
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -17,7 +21,11 @@ if TYPE_CHECKING:
 
     from ferryman.worker.outcomes import Settlement
 
+    Write = Callable[[Sequence[Settlement], bool], Awaitable[Sequence[Settlement]]]
+
 BATCH = 1_000
+SECONDS_OF_SKIPPING = 10.0
+"""Where one row was held by somebody, others will be: for so long it is not tried to wait for them."""
 _DATA_ERRORS = ("22", "23", "44", "54", "P0")
 """Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, a trigger's own refusal."""
 
@@ -25,7 +33,10 @@ _DATA_ERRORS = ("22", "23", "44", "54", "P0")
 class Lane:
     """Settlements of one kind, on their way into the database.
 
-    write: writes some of them, or raises
+    Those whose rows others hold wait apart and are tried again and again, so that each delays nobody but itself.
+
+    write: writes some of them, or raises; gives back those whose rows others hold. Told to skip these, it does not wait
+        for them at all; otherwise it may give up instead, and have written nothing
     replace: settles one in another way, because it cannot be written
     delay: seconds to wait for more before each write
     """
@@ -33,7 +44,7 @@ class Lane:
     def __init__(
         self,
         duty: str,
-        write: Callable[[Sequence[Settlement]], Awaitable[None]],
+        write: Write,
         replace: Callable[[Settlement, FerrymanError], None],
         *,
         delay: float = 0.0,
@@ -46,6 +57,8 @@ class Lane:
         self._delay = delay
         self._waiting: list[Settlement] = []
         self._writing: Sequence[Settlement] = ()
+        self._held_up = HeldUp()
+        self._skips_until = 0.0
         self._alarm = Alarm()
         self._hurry = asyncio.Event()
         self._trouble = Trouble(duty)
@@ -53,7 +66,7 @@ class Lane:
     @property
     def unsettled(self) -> int:
         """How many are not written yet."""
-        return len(self._waiting) + len(self._writing)
+        return len(self._waiting) + len(self._writing) + len(self._held_up)
 
     @property
     def is_writing(self) -> bool:
@@ -63,7 +76,7 @@ class Lane:
     @property
     def settlements(self) -> list[Settlement]:
         """Those that are not written yet, as far as anybody knows."""
-        return [*self._writing, *self._waiting]
+        return [*self._writing, *self._held_up, *self._waiting]
 
     def put(self, settlement: Settlement) -> None:
         """Take one more."""
@@ -81,14 +94,18 @@ class Lane:
         # What a run that was cancelled had begun to write, and perhaps has written.
         self._waiting, self._writing = [*_doubted(self._writing), *self._waiting], ()
         while True:
-            while not self._waiting:
-                self._hurry.clear()
-                await self._alarm.wait(3600)
-            await self._gather()
-            if self._waiting:
-                self._writing = self._waiting[: min(BATCH, _claimed_in_one_name(self._waiting))]
+            if self._held_up.pause <= 0:
+                self._writing = self._held_up.take(BATCH)
+                await self._write_until_done(skips=True)
+            elif self._waiting:
+                await self._gather()
+                self._writing = self._waiting[: min(BATCH, claimed_in_one_name(self._waiting))]
                 self._waiting = self._waiting[len(self._writing) :]
                 await self._write_until_done()
+            else:
+                if not self._held_up:
+                    self._hurry.clear()
+                await self._alarm.wait(self._held_up.pause)
             if not self.unsettled:
                 self.empty.set()
 
@@ -100,16 +117,22 @@ class Lane:
             except TimeoutError:
                 return
 
-    async def _write_until_done(self) -> None:
+    async def _write_until_done(self, *, skips: bool = False) -> None:
         size = len(self._writing)
         while self._writing:
             part = self._writing[:size]
+            skips = skips or time.monotonic() < self._skips_until
+            held_up: Sequence[Settlement] = ()
             try:
-                await self._write(part)
+                held_up = await self._write(part, skips)
             except FerrymanError as error:
+                state = sqlstate_of(error) or ""
+                if state == LOCK_NOT_AVAILABLE and not skips:
+                    self._skips_until = time.monotonic() + SECONDS_OF_SKIPPING
+                    continue
                 if isinstance(error, DatabaseUnavailableError):
                     self._writing = _doubted(self._writing)
-                if not (sqlstate_of(error) or "").startswith(_DATA_ERRORS):
+                if not state.startswith(_DATA_ERRORS):
                     await asyncio.sleep(self._trouble.pause_after(error))
                     continue
                 if len(part) > 1:
@@ -118,6 +141,7 @@ class Lane:
                 self._replace(part[0], error)
             else:
                 self._trouble.is_over()
+            self._held_up.has_tried(part, held_up)
             self._writing = self._writing[len(part) :]
             size = len(self._writing)
 
@@ -133,7 +157,7 @@ class LendingLane(Lane):
     def __init__(
         self,
         duty: str,
-        write: Callable[[Sequence[Settlement]], Awaitable[None]],
+        write: Write,
         replace: Callable[[Settlement, FerrymanError], None],
         *,
         tell: Callable[[Sequence[Settlement]], Awaitable[None]],
@@ -210,10 +234,3 @@ def _is_plain(settlement: Settlement, worker_id: str) -> bool:
 
 def _doubted(settlements: Sequence[Settlement]) -> list[Settlement]:
     return [replace(settlement, is_uncertain=True) for settlement in settlements]
-
-
-def _claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
-    """How many, from the first on, can be written together. All of them, unless the worker was swept in between."""
-    name = settlements[0].claim.worker_id
-    others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
-    return next(others, len(settlements))

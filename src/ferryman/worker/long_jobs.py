@@ -86,7 +86,7 @@ class LongJobs:
         [[token]] = await self._connection.fetch(working.read_clock())
         async with self._renewing, self._progress.writing:
             # What has ended in the meantime is about to be settled, and its tokens are known to whoever does that.
-            current = {claim.job_id: claim for claim in claims if claim in self._running}
+            current = {claim.job_id: claim for claim in _holders(claims) if claim in self._running}
             if not current:
                 return
             keys = [key for claim in current.values() for key in claim.keys]
@@ -115,3 +115,13 @@ class LongJobs:
                     extra={"event": "job_gone", "job_id": claim.job_id},
                 )
         self._seen[claim] = self._clock()
+
+
+def _holders(claims: Sequence[Claim]) -> list[Claim]:
+    """These claims without those that have lost their queue, to a later one of ours.
+
+    All that are renewed get one token, by which a lost claim could free the queue of the later one.
+    """
+    in_order = sorted(claims, key=lambda claim: claim.token)
+    holders = {claim.queue_id: claim for claim in in_order}
+    return [claim for claim in in_order if claim.queue_id is None or holders[claim.queue_id] is claim]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferryman.worker")
 
 SECONDS_UNTIL_LOOKS = (0.0, 1.0, 5.0, 30.0, 120.0, 600.0)
+SECONDS_UNTIL_HELD_ROWS_ARE_FREE = 5.0
+"""When to look again for what could not be given back, because somebody else worked on its row."""
 
 
 class _Look(NamedTuple):
@@ -80,20 +82,23 @@ class LostClaims:
         now = time.monotonic()
         due = [look for look in self._looks if at_once or look.at <= now]
         for worker_id, heard_of in {(look.worker_id, look.heard_of) for look in due}:
-            await self._look(worker_id, heard_of)
+            if not await self._look(worker_id, heard_of):
+                self._looks.append(_Look(now + SECONDS_UNTIL_HELD_ROWS_ARE_FREE, worker_id, heard_of))
         self._looks = [look for look in self._looks if look not in due]
 
-    async def _look(self, worker_id: str, heard_of: int) -> None:
+    async def _look(self, worker_id: str, heard_of: int) -> bool:
+        """Give back what is there; whether all could be, or others hold some of the rows."""
         async with self._renewing:
             # Not beyond now: this request, too, may be carried out late, when there are newer claims.
             [[now]] = await self._connection.fetch(working.read_clock())
             until = max(now, int(datetime.now(UTC).timestamp() * 1_000_000))  # claims may go by this machine's clock
             known = [key for claim in self._known() for key in claim.keys]
             call = working.return_lost_claims(worker_id, after=heard_of, until=until, known=known)
-            returned = await self._connection.fetch(call)
+            [(returned, is_any_left)] = await self._connection.fetch(call)
         if returned:
             logger.warning(
                 "%d jobs were claimed over a connection that broke; they were given back",
-                len(returned),
-                extra={"event": "lost_claims_returned", "count": len(returned)},
+                returned,
+                extra={"event": "lost_claims_returned", "count": returned},
             )
+        return not is_any_left

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from ferryman.worker.claims import Claim
@@ -77,6 +78,15 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     """Whether it was sent once, and the reply was lost: it may be written already."""
     was_lent: bool = False
     """Whether it could not be written in passing, and must not be tried so again."""
+
+
+def claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
+    """How many, from the first on, can be written together. All of them, unless the worker was swept in between."""
+    if not settlements:
+        return 0
+    name = settlements[0].claim.worker_id
+    others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
+    return next(others, len(settlements))
 
 
 def storable_error(text: str) -> str:

@@ -41,7 +41,7 @@ class Reach:
         return min(LARGEST_WINDOW, (int(wanted * self.width) + SMALLEST_WINDOW) * self.stretch)
 
 
-PLAIN = Reach(Search.PLAIN, 1.25)
+PLAIN = Reach(Search.PLAIN, 8.0)
 NEAR = Reach(Search.FRONT, 1.25)
 WIDE = Reach(Search.FRONT, 3.0)
 BY_TASK = Reach(Search.BY_TASK, 3.0)

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from ferryman.queries import working
@@ -23,28 +22,23 @@ from ferryman.worker.lanes import Lane, LendingLane
 from ferryman.worker.outcomes import (
     Completed,
     CompletedByHandler,
-    Ending,
     Failed,
-    Interrupted,
     Outcome,
     Settlement,
-    Snoozed,
-    Unstarted,
 )
+from ferryman.worker.writing import completion, giving_back, settling_what_is_free
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from ferryman.database.steps import Call, Row
     from ferryman.errors import FerrymanError
-    from ferryman.worker.claims import Claim
+    from ferryman.worker.claims import Claim, Owner
     from ferryman.worker.connection import WorkerConnection
 
 logger = logging.getLogger("ferryman.worker")
 
 _UNSTORABLE = Failed("the outcome of this attempt could not be stored by PostgreSQL; see the log of the worker")
-
-_encoder = msgspec.json.Encoder()
 
 
 class Settler:
@@ -75,7 +69,6 @@ class Settler:
         self._lanes = (
             self._completions,
             Lane("giving jobs back", self._write_released, self._replace, delay=fail_delay),
-            # By itself: it waits while a handler's transaction is still open.
             Lane("checking jobs that were completed by their handlers", self._write_checked, self._replace),
         )
 
@@ -113,7 +106,8 @@ class Settler:
         """Say which of these were written, by the ids of their jobs; None if it was all of them."""
         if isinstance(self._completions, LendingLane):
             others = [] if done is None else _unwritten(borrowed, set(done))
-            self._completions.has_written([each for each in borrowed if each not in others] if others else borrowed)
+            left = {each.claim for each in others}
+            self._completions.has_written([each for each in borrowed if each.claim not in left] if left else borrowed)
             self._completions.give_back(others)
 
     async def run(self) -> None:
@@ -149,72 +143,81 @@ class Settler:
                 lane.hurry()
                 await lane.empty.wait()
 
-    async def _write_completed(self, settlements: Sequence[Settlement]) -> None:
-        claims = [settlement.claim.key for settlement in settlements]
-        for claim in _renewed(settlements):
-            claims += claim.keys[1:]
-        await self._write(settlements, working.complete_claims(settlements[0].claim.worker_id, claims))
+    async def _write_completed(self, settlements: Sequence[Settlement], skips: bool) -> Sequence[Settlement]:
+        rows, held_up = await self._written(settlements, completion, skips=skips)
+        tried = {settlement.claim.job_id for settlement in settlements} - {each.claim.job_id for each in held_up}
+        written = {job_id: False for (done,) in rows for job_id in (tried if done is None else done)}
+        return [*held_up, *await self._report_written(settlements, written, held_up)]
 
     async def _tell_written(self, settlements: Sequence[Settlement]) -> None:
         sync_points.reach("settle_committed")
         await self._report(settlements, ())
 
-    async def _write_released(self, settlements: Sequence[Settlement]) -> None:
-        await self._write(settlements, _release_call(settlements))
+    async def _write_released(self, settlements: Sequence[Settlement], skips: bool) -> Sequence[Settlement]:
+        rows, held_up = await self._written(settlements, giving_back, skips=skips)
+        written: dict[int, bool] = {row[0]: row[1] for row in rows}
+        return [*held_up, *await self._report_written(settlements, written, held_up)]
 
-    async def _write_checked(self, settlements: Sequence[Settlement]) -> None:
+    async def _write_checked(self, settlements: Sequence[Settlement], skips: bool) -> Sequence[Settlement]:
         """What handlers have completed is gone; what is still there was not committed, and ends otherwise."""
-        written = await self._written(settlements, _release_call(settlements))
-        there = await self._still_there(settlements)
+        rows, held_up = await self._written(settlements, giving_back, skips=skips)
+        written: dict[int, bool] = {row[0]: row[1] for row in rows}
+        owners = await self._owners(settlements)
         done: list[Settlement] = []
         refused: list[Settlement] = []
+        undecided: list[Settlement] = []
         for settlement in settlements:
             match settlement:
-                case Settlement(claim, CompletedByHandler(seconds=seconds)) if claim.job_id not in there:
+                case Settlement(claim) if settlement in held_up:
+                    undecided.append(settlement)
+                case Settlement(claim, CompletedByHandler(seconds=seconds)) if claim.job_id not in owners:
                     done.append(Settlement(claim, Completed(seconds)))
+                case Settlement(claim, CompletedByHandler(otherwise=otherwise)) if claim.job_id in written:
+                    done.append(Settlement(claim, otherwise))
+                case Settlement(claim) if claim.is_of(owners[claim.job_id]):
+                    undecided.append(settlement)
                 case Settlement(claim, CompletedByHandler(otherwise=otherwise)):
-                    (done if claim.job_id in written else refused).append(Settlement(claim, otherwise))
-        await self._report(done, refused)
+                    refused.append(Settlement(claim, otherwise))
+        await self._report(_as_written(done, written), refused)
+        return undecided
 
-    async def _write(self, settlements: Sequence[Settlement], call: Call) -> None:
-        written = await self._written(settlements, call)
+    async def _written(
+        self, settlements: Sequence[Settlement], settling: Callable[[Sequence[Settlement]], Call], *, skips: bool
+    ) -> tuple[Sequence[Row], Sequence[Settlement]]:
+        """Write them; what comes back of the call, and those that were left out because others hold their rows.
+
+        A lock that is being renewed changes its token while a settlement waits for it, and that of its queue may follow
+        later. So what may be renewed is locked first.
+        """
+        if not skips and not any(settlement.claim.later_tokens for settlement in settlements):
+            return await self._connection.fetch(settling(settlements)), ()
+        return await self._connection.run(settling_what_is_free(settlements, settling))
+
+    async def _report_written(
+        self, settlements: Sequence[Settlement], written: Mapping[int, bool], held_up: Sequence[Settlement]
+    ) -> Sequence[Settlement]:
+        """Tell of those that were written, by job, and those that were refused. Gives back those that are still ours.
+
+        Such are rare: their locks were renewed while they were being written.
+        """
         sync_points.reach("settle_committed")
         if len(written) == len(settlements):
             await self._report(_as_written(settlements, written), ())
-            return
-        unwritten = _unwritten(settlements, written)
-        doubtful = await self._written_before([settlement for settlement in unwritten if settlement.is_uncertain])
-        refused = {settlement.claim for settlement in unwritten} - doubtful
-        done = [settlement for settlement in settlements if settlement.claim not in refused]
-        others = [settlement for settlement in settlements if settlement.claim in refused]
-        await self._report(_as_written(done, written), others)
+            return ()
+        left_out = {settlement.claim for settlement in held_up}
+        tried = [settlement for settlement in settlements if settlement.claim not in left_out]
+        unwritten = _unwritten(tried, written)
+        owners = await self._owners(unwritten) if unwritten else {}
+        ours = {each.claim for each in unwritten if each.claim.is_of(owners.get(each.claim.job_id))}
+        refused = {each.claim for each in unwritten if not _was_written_before(each, owners)} - ours
+        done = [each for each in tried if each.claim not in ours and each.claim not in refused]
+        await self._report(_as_written(done, written), [each for each in tried if each.claim in refused])
+        return [each for each in tried if each.claim in ours]
 
-    async def _written(self, settlements: Sequence[Settlement], call: Call) -> dict[int, Row]:
-        """The rows that the call gives back, by job."""
-        written = {row[0]: row for row in await self._connection.fetch(call)}
-        if len(written) < len(settlements) and _renewed(settlements):
-            # A lock that is renewed at the very moment of the call is neither old nor new to it, but to a second one.
-            written |= {row[0]: row for row in await self._connection.fetch(call)}
-        return written
-
-    async def _written_before(self, settlements: Sequence[Settlement]) -> set[Claim]:
-        """Those whose first try has worked, as far as one can tell: the job is gone, or nobody else has it."""
-        if not settlements:
-            return set()
-        there = await self._still_there(settlements)
-        return {
-            settlement.claim
-            for settlement in settlements
-            if not (
-                settlement.claim.job_id in there
-                if isinstance(settlement.outcome, Completed)
-                else there.get(settlement.claim.job_id)
-            )
-        }
-
-    async def _still_there(self, settlements: Sequence[Settlement]) -> dict[int, str | None]:
+    async def _owners(self, settlements: Sequence[Settlement]) -> dict[int, Owner]:
+        """Who has locked these jobs, and by which token, as far as they are still there."""
         call = working.find_jobs([settlement.claim.job_id for settlement in settlements])
-        return {int(job_id): locked_by for job_id, locked_by in await self._connection.fetch(call)}
+        return {job_id: (locked_by, token) for job_id, locked_by, token in await self._connection.fetch(call)}
 
     def leave_locked(self, claim: Claim) -> None:
         """Write nothing about a job, because somebody wants that, or nothing can be written."""
@@ -246,67 +249,38 @@ class Settler:
         self.settle(settlement.claim, _UNSTORABLE)
 
 
-def _as_written(settlements: Sequence[Settlement], written: Mapping[int, Row]) -> list[Settlement]:
-    """The same, with what only the database knows: whether failed jobs have an attempt left."""
+def _was_written_before(settlement: Settlement, owners: Mapping[int, Owner]) -> bool:
+    """Whether its first try has worked, as far as one can tell: the job is gone, or nobody has it."""
+    if not settlement.is_uncertain or settlement.claim.job_id not in owners:
+        return settlement.is_uncertain
+    locked_by, _ = owners[settlement.claim.job_id]
+    return locked_by is None and not isinstance(settlement.outcome, Completed)
+
+
+def _as_written(settlements: Sequence[Settlement], written: Mapping[int, bool]) -> list[Settlement]:
+    """The same, with what only the database knows: whether failed jobs have an attempt left.
+
+    A job that was taken over or removed while it ran has none.
+    """
     return [
-        _as_failed(settlement, settlement.outcome, written.get(settlement.claim.job_id))
-        if isinstance(settlement.outcome, Failed)
+        replace(settlement, outcome=replace(settlement.outcome, is_final=True))
+        if isinstance(settlement.outcome, Failed) and written.get(settlement.claim.job_id)
         else settlement
         for settlement in settlements
     ]
 
 
-def _as_failed(settlement: Settlement, outcome: Failed, row: Row | None) -> Settlement:
-    """A job that was taken over or removed while it ran has no attempt left."""
-    is_last = row is not None and row[1]
-    return replace(settlement, outcome=replace(outcome, is_final=True)) if is_last else settlement
-
-
 def _unwritten(settlements: Sequence[Settlement], written: Collection[int]) -> list[Settlement]:
-    """Those that were not ours any more. Of a job that was lost and claimed again, only the last claim counts."""
-    newest: dict[int, int] = {}
+    """Those that were not ours any more."""
+    newest = _newest_claims(settlements)
+    return [each for each in settlements if each.claim.job_id not in written or each.claim not in newest]
+
+
+def _newest_claims(settlements: Sequence[Settlement]) -> set[Claim]:
+    """Of a job that was lost and claimed again, only the last claim counts."""
+    newest: dict[int, Claim] = {}
     for settlement in settlements:
         claim = settlement.claim
-        newest[claim.job_id] = max(claim.token, newest.get(claim.job_id, claim.token))
-    return [
-        settlement
-        for settlement in settlements
-        if settlement.claim.job_id not in written or settlement.claim.token != newest[settlement.claim.job_id]
-    ]
-
-
-def _renewed(settlements: Sequence[Settlement]) -> list[Claim]:
-    """The claims whose lock may have been renewed, so that they may have one of several tokens."""
-    return [settlement.claim for settlement in settlements if settlement.claim.later_tokens]
-
-
-def _release_call(settlements: Sequence[Settlement]) -> Call:
-    releases = [_release(settlement, token) for settlement in settlements for _, token, _ in settlement.claim.keys]
-    return working.release_claims(settlements[0].claim.worker_id, _encoder.encode(releases).decode())
-
-
-def _release(settlement: Settlement, token: int) -> dict[str, Any]:
-    claim, outcome = settlement.claim, settlement.outcome
-    ending = outcome.otherwise if isinstance(outcome, CompletedByHandler) else outcome
-    return {"id": claim.job_id, "token": token, "queue_id": claim.queue_id, **_effect(ending)}
-
-
-def _effect(outcome: Ending) -> dict[str, Any]:
-    match outcome:
-        case Failed():
-            effect = "fail" if outcome.is_final else "retry"
-            return {
-                "effect": effect, "error": outcome.error, "delay": outcome.delay, "payload": outcome.payload_json,
-            }  # fmt: skip
-        case Snoozed():
-            return {"effect": "return", "delay": outcome.delay}
-        case Interrupted():
-            effect = "retry" if outcome.uses_attempt else "return"
-            return {
-                "effect": effect, "error": outcome.error, "delay": outcome.delay,
-                "run_at": outcome.run_at, "attempts": outcome.attempts,
-            }  # fmt: skip
-        case Unstarted():
-            return {"effect": "return"}
-        case Completed():
-            raise AssertionError("completions have a lane of their own")
+        if claim.token >= newest.setdefault(claim.job_id, claim).token:
+            newest[claim.job_id] = claim
+    return {*newest.values()}

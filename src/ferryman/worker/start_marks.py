@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ferryman.errors import DatabaseError
 from ferryman.queries import recovering
 from ferryman.recovery.policies import must_be_marked
+from ferryman.worker.alarm import Alarm
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from ferryman.tasks import Task
     from ferryman.worker.claims import Claim
     from ferryman.worker.connection import WorkerConnection
+
+SECONDS_UNTIL_HELD_ROWS_ARE_FREE = 0.2
+"""When to try again to mark a job on whose row somebody else works."""
 
 
 class StartMarks:
@@ -29,6 +33,7 @@ class StartMarks:
         self._connection = connection
         self._default = default
         self._waiting: dict[Claim, asyncio.Future[bool]] = {}
+        self._alarm = Alarm()
         self._writing: asyncio.Task[None] | None = None
         self._trouble = Trouble("marking the start of jobs")
 
@@ -40,6 +45,7 @@ class StartMarks:
         """Whether the job may start; if not, it is no longer ours. Comes back when the database knows."""
         may_start: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[claim] = may_start
+        self._alarm.ring()
         if self._writing is None:
             self._writing = asyncio.create_task(self._write(), name="mark starts")
         return await may_start
@@ -49,9 +55,12 @@ class StartMarks:
             # All that became free in the same moment go together.
             await asyncio.sleep(0)
             while self._waiting:
+                self._alarm.hush()
                 group, self._waiting = self._waiting, {}
                 for worker_id in {claim.worker_id for claim in group}:
                     await self._write_group(worker_id, group)
+                if self._waiting:
+                    await self._alarm.wait(SECONDS_UNTIL_HELD_ROWS_ARE_FREE)
         finally:
             self._writing = None
 
@@ -65,8 +74,13 @@ class StartMarks:
                 await asyncio.sleep(self._trouble.pause_after(error))
                 continue
             self._trouble.is_over()
-            marked = {job_id for (job_id,) in rows}
+            busy = {(job_id, token): is_busy for job_id, token, is_busy in rows}
             for claim, future in wanted.items():
-                if not future.done():
-                    future.set_result(claim.job_id in marked)
+                if future.done():
+                    continue
+                # Not by the job alone: of a job that was lost and claimed again, the old claim must not begin.
+                if busy.get((claim.job_id, claim.token)):
+                    self._waiting[claim] = future  # somebody else works on its row
+                else:
+                    future.set_result((claim.job_id, claim.token) in busy)
             return

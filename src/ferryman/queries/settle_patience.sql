@@ -1,0 +1,15 @@
+-- Part of the settlements: how long to wait for a row that somebody else has locked.
+--
+-- :patience   as PostgreSQL writes it. After that the statement fails (55P03), and has done nothing. null waits for as long
+--             as it takes: in a transaction that is not ours the setting would stay.
+--
+-- A statement that holds rows and waits for others can be part of a deadlock, and the victim may be the transaction of an
+-- application that adds jobs by their keys. PostgreSQL looks for deadlocks after a second (deadlock_timeout); we are gone
+-- by then.
+patience as materialized (
+    select
+        case
+            when cast(:patience as text) is null then true
+            else set_config('lock_timeout', cast(:patience as text), true) is not null
+        end as is_set
+),
