@@ -105,6 +105,7 @@ def test_a_missing_key_is_left_to_the_functions_default() -> None:
         ('{"to":1}', "payload field 'to' expected str, got int"),
         ("{}", "payload field 'to' is missing"),
         ('{"to":"a","too":1}', r"payload field 'too' is unknown \(did you mean 'to'\?\)"),
+        ('{"to":"a","to":"b","too":1}', r"payload field 'too' is unknown \(did you mean 'to'\?\)"),
         ("[]", "the payload expected object, got array"),
         ("5", "the payload expected object, got int"),
         ("null", "payload field 'to' is missing"),

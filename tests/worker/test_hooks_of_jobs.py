@@ -269,3 +269,22 @@ async def test_an_interrupted_job_is_told_after_it_went_back(app: App, client: C
     assert [(row.locked_at, row.attempts) for row in seen.rows_at(JobInterrupted)] == [(None, 0)]
     assert not {"JobFail", "AfterJobRun", "JobComplete"} & {*seen.names}
     assert seen.names[-1] == "WorkerShutdown"
+
+
+async def test_a_hook_that_is_registered_while_the_worker_runs_is_told_of_the_next_job(
+    app: App, client: Client
+) -> None:
+    hooks = HookRegistry()
+    events: list[object] = []
+
+    @app.task
+    async def note() -> None: ...
+
+    hooks.on(JobComplete, events.append)
+    async with running(worker_of(app, hooks=hooks)):
+        await client.add_job(note.job())
+        await until(lambda: len(events) == 1, "the first job is done")
+        hooks.on(JobStart, events.append)
+        await client.add_job(note.job())
+        await until(lambda: len(events) == 3, "the second job is done")
+    assert [type(event) for event in events] == [JobComplete, JobStart, JobComplete]

@@ -242,6 +242,26 @@ async def test_no_job_is_claimed_after_the_end_has_begun(app: App, client: Clien
     assert [(job.attempts, job.locked_at) for job in jobs(connection)] == [(0, None)] * 3
 
 
+async def test_small_jobs_that_have_not_begun_when_the_end_begins_are_given_back(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    """They were claimed together, and would have run one after the other in one slot."""
+    ran = []
+
+    @app.task
+    async def note(number: int) -> None:
+        ran.append(number)
+        worker.request_shutdown()
+
+    await client.add_jobs([note.job(number=number) for number in range(4)])
+    worker = worker_of(app, concurrency=4)
+    await worker.run()
+    assert ran == [0]
+    assert [(job.payload["number"], job.attempts, job.locked_at) for job in jobs(connection)] == [
+        (number, 0, None) for number in (1, 2, 3)
+    ]
+
+
 async def test_a_claim_under_way_when_the_end_begins_is_given_back(
     app: App, connection: psycopg.Connection, observer: psycopg.Connection
 ) -> None:

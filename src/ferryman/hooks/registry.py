@@ -53,6 +53,7 @@ class HookRegistry:
     def __init__(self) -> None:
         # Tuples are replaced, never changed: whoever walks through one is not disturbed by a registration.
         self._hooks: dict[type, tuple[Hook, ...]] = {}
+        self._version = 0
 
     def __repr__(self) -> str:
         counts = (f"{event.__name__}: {len(hooks)}" for event, hooks in self._hooks.items())
@@ -95,6 +96,11 @@ class HookRegistry:
     def copy(self) -> HookRegistry:
         """A registry with the same hooks that goes its own way from here."""
         return self.merged()
+
+    @property
+    def version(self) -> int:
+        """A number that changes with each registration, for whoever remembers which events are wanted."""
+        return self._version
 
     @property
     def is_empty(self) -> bool:
@@ -157,6 +163,7 @@ class HookRegistry:
 
     def _add(self, event: type, handler: Callable[[Any], Any]) -> None:
         self._hooks[event] = (*self._hooks.get(event, ()), make_hook(event, handler))
+        self._version += 1
 
 
 async def _ends(all_left: list[Awaitable[object]]) -> Sequence[BaseException | None]:

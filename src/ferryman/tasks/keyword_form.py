@@ -48,11 +48,12 @@ class KeywordForm:
 
     def read(self, payload_json: str) -> dict[str, Any]:
         """The arguments that the payload holds. Null holds none, and an array is the one list parameter."""
-        if self.list_name is not None and payload_json.lstrip().startswith("["):
-            payload_json = f'{{"{self.list_name}":{payload_json}}}'
-        elif is_null(payload_json):
-            payload_json = "{}"
+        if not payload_json.startswith("{"):
+            payload_json = self._as_object(payload_json)
         named: dict[str, Any] = self.decoder.decode(payload_json)
+        # Each key has a colon. If there are no more of them than names, the payload has no other keys.
+        if payload_json.count(":") == len(named):
+            return named
         fields = raw_fields(payload_json)
         return named if len(fields) == len(named) else named | self._read_extra(fields)
 
@@ -66,6 +67,12 @@ class KeywordForm:
     def arguments(self, value: dict[str, Any]) -> Arguments:
         """Each key as a keyword argument."""
         return Arguments(kwargs=value)
+
+    def _as_object(self, payload_json: str) -> str:
+        """The payload as a JSON object, if it stands for one."""
+        if self.list_name is not None and payload_json.lstrip().startswith("["):
+            return f'{{"{self.list_name}":{payload_json}}}'
+        return "{}" if is_null(payload_json) else payload_json
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         names = [item.name for item in self.parameters.values() if item.is_positional]

@@ -13,21 +13,29 @@ from ferryman.worker.outcomes import Completed, CompletedByHandler, Ending, Fail
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from ferryman.client import Client
     from ferryman.hooks import HookRegistry
     from ferryman.jobs import Job
     from ferryman.tasks import Task
     from ferryman.worker.claims import Claim
-    from ferryman.worker.handling import Handlers
+    from ferryman.worker.handling import Call, Handlers
     from ferryman.worker.progress import Progress
 
+    Cancelling = Callable[[], int]
+    """How often the asyncio task that makes an attempt was cancelled."""
+    Attempt = Callable[[Claim, Cancelling], Awaitable[Outcome]]
+    """Runs a job once, when what it returns is awaited. Never raises: whatever happens is an outcome."""
+    _Make = Callable[[Task[..., Any], Call, Claim, WorkerContext | None, Cancelling], Awaitable[Ending]]
+
+_EVENTS = (JobFetch, BeforeJobRun, JobStart, AfterJobRun)
+"""Those that hooks may want of an attempt."""
 _NOT_COMMITTED = Failed("the task called complete_in, and returned before that transaction was committed")
 
 
 class Attempts:
-    """Makes attempts. Never raises: whatever happens is an outcome."""
+    """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants."""
 
     def __init__(
         self,
@@ -46,15 +54,18 @@ class Attempts:
         self._shutting_down = shutting_down
         self._progress = progress
         self._leases: dict[Claim, Lease] = {}
+        self._attempts: dict[Task[..., Any], Attempt] = {}
+        self._version = hooks.version
 
-    def make(self, task: Task[..., Any], claim: Claim, cancelling: Callable[[], int]) -> Coroutine[Any, Any, Outcome]:
-        """Run the job once, when this is awaited.
-
-        cancelling: of the asyncio task that does so
-        """
-        if task.takes_context or task.running.run_in == "process":
-            return self._make_with_context(task, claim, cancelling)
-        return self._make(task, claim, None, cancelling)
+    def of(self, task: Task[..., Any]) -> Attempt:
+        """How a job of this task is run once. Another way is found when hooks were registered since."""
+        if self._version != self._hooks.version:
+            self._version = self._hooks.version
+            self._attempts.clear()
+        attempt = self._attempts.get(task)
+        if attempt is None:
+            attempt = self._attempts[task] = self._find(task)
+        return attempt
 
     def lose(self, claim: Claim) -> None:
         """The job is no longer ours: its handler may ask, and may no longer complete it."""
@@ -62,8 +73,18 @@ class Attempts:
         if lease is not None:
             lease.is_lost = True
 
-    async def _make_with_context(self, task: Task[..., Any], claim: Claim, cancelling: Callable[[], int]) -> Outcome:
-        """The same for a handler that may ask for more than its payload."""
+    def _find(self, task: Task[..., Any]) -> Attempt:
+        # Plain functions around coroutines: each coroutine around a handler would be felt.
+        call = self._handlers.caller(task)
+        make = self._make_with_hooks if self._hooks.wants_any(*_EVENTS) else self._handlers.handle
+        if task.takes_context or task.running.run_in == "process":
+            return lambda claim, cancelling: self._make_with_context(make, task, call, claim, cancelling)
+        return lambda claim, cancelling: make(task, call, claim, None, cancelling)
+
+    async def _make_with_context(
+        self, make: _Make, task: Task[..., Any], call: Call, claim: Claim, cancelling: Cancelling
+    ) -> Outcome:
+        """Make an attempt whose handler may ask for more than its payload."""
         lease = self._leases[claim] = Lease(self._client.schema, claim.worker_id, claim.keys)
         lease.learn_keys = lambda: claim.keys
         context = WorkerContext(
@@ -77,7 +98,7 @@ class Attempts:
         )
         started = time.monotonic()
         try:
-            ending = await self._make(task, claim, context, cancelling)
+            ending = await make(task, call, claim, context, cancelling)
         finally:
             del self._leases[claim]
             self._progress.ended(claim)
@@ -86,16 +107,13 @@ class Attempts:
         otherwise = _NOT_COMMITTED if isinstance(ending, Completed) else ending
         return CompletedByHandler(time.monotonic() - started, otherwise)
 
-    def _make(
-        self, task: Task[..., Any], claim: Claim, context: WorkerContext | None, cancelling: Callable[[], int]
-    ) -> Coroutine[Any, Any, Ending]:
-        # Not a coroutine itself: each one around a handler would be felt.
-        if self._hooks.wants_any(JobFetch, BeforeJobRun, JobStart, AfterJobRun):
-            return self._make_with_hooks(task, claim, context, cancelling)
-        return self._handlers.handle(task, claim, context, cancelling)
-
     async def _make_with_hooks(
-        self, task: Task[..., Any], claim: Claim, context: WorkerContext | None, cancelling: Callable[[], int]
+        self,
+        task: Task[..., Any],
+        call: Call,
+        claim: Claim,
+        context: WorkerContext | None,
+        cancelling: Cancelling,
     ) -> Ending:
         job = claim.job(task.identifier)
         await self._hooks.emit(JobFetch(job=job, worker_id=claim.worker_id))
@@ -104,7 +122,7 @@ class Attempts:
             return decided
         await self._hooks.emit(JobStart(job=job, worker_id=claim.worker_id))
         started = time.monotonic()
-        ending = await self._handlers.handle(task, claim, context, cancelling)
+        ending = await self._handlers.handle(task, call, claim, context, cancelling)
         return await self._decided_after(job, claim.worker_id, ending, time.monotonic() - started)
 
     async def _decided_before(self, job: Job, worker_id: str) -> Ending | None:

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from ferryman.worker.outcomes import Interrupted
     from ferryman.worker.threads import Threads
 
+    Call = Callable[[Claim, WorkerContext | None], Awaitable[Any]]
+    """Calls the handler of a task for a job."""
+
 logger = logging.getLogger("ferryman.worker")
 
 
@@ -68,17 +71,30 @@ class Handlers:
         self._on_crash = on_crash
         self._generation = generation()
 
+    def caller(self, task: Task[..., Any]) -> Call:
+        """How to call the handler of this task where it wants to run."""
+        if task.running.run_in == "process":
+            return functools.partial(self._call_in_child, task)
+        call = self._caller_on_loop(task) if task.running.run_in == "loop" else self._caller_in_thread(task)
+        return call if task.running.timeout is None else _limiting(call, task.running.timeout)
+
     async def handle(
-        self, task: Task[..., Any], claim: Claim, context: WorkerContext | None, cancelling: Callable[[], int]
+        self,
+        task: Task[..., Any],
+        call: Call,
+        claim: Claim,
+        context: WorkerContext | None,
+        cancelling: Callable[[], int],
     ) -> Ending:
         """Run the handler to its end, whatever it does. Only cancelling the caller ends it early.
 
+        call: how to call it, from `caller`
         context: needed by tasks that ask for it, and by those that run in a child process
         cancelling: of the asyncio task that runs it
         """
         started = time.monotonic()
         try:
-            result = await self._call(task, claim, context)
+            result = await call(claim, context)
         except BaseException as error:  # noqa: BLE001 - nothing that a handler raises may hurt the worker
             leave_if_forked(self._generation, error)
             return self._after_error(task, claim, error, was_cancelled=cancelling() > 0)
@@ -87,27 +103,30 @@ class Handlers:
         if cancelling():
             # A handler that swallows its cancellation and returns has not said that it finished.
             return self._interrupted
-        if not task.running.is_batch:
-            return Completed(time.monotonic() - started)
-        return self._after_batch(task, claim, result, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        return self._after_batch(task, claim, result, seconds) if task.running.is_batch else Completed(seconds)
 
-    def _call(self, task: Task[..., Any], claim: Claim, context: WorkerContext | None) -> Awaitable[Any]:
-        """The call of the handler, to be awaited."""
-        if context is not None and task.running.run_in == "process":
-            return self._call_in_child(task, context)
-        arguments = task.decode(claim.payload_json, context)
-        if task.running.run_in == "loop":
-            called: Awaitable[Any] = task.function(*arguments.args, **arguments.kwargs)
-        else:
-            called = self._call_in_thread(functools.partial(task.function, *arguments.args, **arguments.kwargs))
-        return called if task.running.timeout is None else _limited(called, task.running.timeout)
+    def _caller_on_loop(self, task: Task[..., Any]) -> Call:
+        decode, function = task.decode, task.function
 
-    async def _call_in_thread(self, call: functools.partial[Any]) -> Any:
-        result = await self._threads.run(call)
-        # A plain function may hand out a coroutine, as a wrapper around an async one does.
-        return await result if inspect.isawaitable(result) else result
+        def call(claim: Claim, context: WorkerContext | None) -> Awaitable[Any]:
+            arguments = decode(claim.payload_json, context)
+            called: Awaitable[Any] = function(*arguments.args, **arguments.kwargs)
+            return called
 
-    async def _call_in_child(self, task: Task[..., Any], context: WorkerContext) -> Any:
+        return call
+
+    def _caller_in_thread(self, task: Task[..., Any]) -> Call:
+        async def call(claim: Claim, context: WorkerContext | None) -> Any:
+            arguments = task.decode(claim.payload_json, context)
+            result = await self._threads.run(functools.partial(task.function, *arguments.args, **arguments.kwargs))
+            # A plain function may hand out a coroutine, as a wrapper around an async one does.
+            return await result if inspect.isawaitable(result) else result
+
+        return call
+
+    async def _call_in_child(self, task: Task[..., Any], _: Claim, context: WorkerContext | None) -> Any:
+        assert context is not None  # noqa: S101 - asked for by the caller
         order = ChildOrder.of(task, context.job, context.worker_id, context.lease)
         match await self._children.run(order, task.running.timeout, on_note=functools.partial(_take_note, context)):
             case ChildSuccess(value=value):
@@ -164,9 +183,12 @@ def _take_note(context: WorkerContext, note: ChildNote) -> object:
     return None
 
 
-async def _limited(called: Awaitable[Any], limit: timedelta) -> Any:
-    async with asyncio.timeout(limit.total_seconds()):
-        return await called
+def _limiting(call: Call, limit: timedelta) -> Call:
+    async def limited(claim: Claim, context: WorkerContext | None) -> Any:
+        async with asyncio.timeout(limit.total_seconds()):
+            return await call(claim, context)
+
+    return limited
 
 
 def _delay(task: Task[..., Any], claim: Claim, error: BaseException) -> float | None:

@@ -298,6 +298,7 @@ class Life:
             attempts,
             self._settler,
             self._stop,
+            concurrency=options.concurrency,
             find_task=self._task_of,
             take=self._next_waiting,
             marks=marks,

@@ -38,6 +38,7 @@ class Running:
     one of them does wait, the others get slots of their own. So a worker that is full of small jobs still hears from
     the database twice in a millisecond.
 
+    concurrency: how many slots there are
     take: the next job for a free slot, if one waits in a local queue
     marks: where the start of a job is marked, for those that need it; None if no job does
     is_fenced: whether others may have taken this worker for dead
@@ -50,6 +51,7 @@ class Running:
         settler: Settler,
         stop: Stopping,
         *,
+        concurrency: int,
         find_task: Callable[[Claim], Task[..., Any]],
         take: Callable[[], Claim | None],
         marks: StartMarks | None,
@@ -60,6 +62,7 @@ class Running:
         self._attempts = attempts
         self._settler = settler
         self._stop = stop
+        self._concurrency = concurrency
         self._find_task = find_task
         self._take = take
         self._marks = marks
@@ -120,8 +123,7 @@ class Running:
 
     async def end(self, grace_seconds: float) -> None:
         """Let jobs end within this time, then cancel them, then let go of those that do not listen."""
-        while self._waiting:
-            self._settler.settle(self._waiting.popleft(), Unstarted())
+        self._give_back_waiting()
         await self._wait(grace_seconds, or_hurry=True)
         for task in self._tasks.values():
             task.cancel()
@@ -148,21 +150,31 @@ class Running:
             pass
 
     def _begin_next(self) -> asyncio.Task[None] | None:
-        while (claim := self._next()) is not None:
-            # A claim can be older than it looks: the process may have been stopped while the reply was on its way.
-            if self._stop.begun.is_set() or self._is_fenced():
-                self._settler.settle(claim, Unstarted())
-                continue
-            if self._context is None:
-                self._context = contextvars.copy_context()
-            # In a context of its own: what a handler leaves there is no business of the next.
-            task = asyncio.create_task(self._run(claim), name="a worker's slot", context=self._context.copy())
-            self._tasks[claim] = task
-            return task
-        return None
+        claim = self._next()
+        if claim is None:
+            return None
+        if self._context is None:
+            self._context = contextvars.copy_context()
+        # In a context of its own: what a handler leaves there is no business of the next.
+        task = asyncio.create_task(self._run(claim), name="a worker's slot", context=self._context.copy())
+        self._tasks[claim] = task
+        return task
 
     def _next(self) -> Claim | None:
-        return self._waiting.popleft() if self._waiting else self._take()
+        """The next one that may begin now, if a slot is free. Those that wait here and may not are given back.
+
+        A claim can be older than it looks: the process may have been stopped while the reply was on its way.
+        """
+        if self._stop.begun.is_set() or self._is_fenced():
+            self._give_back_waiting()
+            return None
+        if self._waiting:
+            return self._waiting.popleft()
+        return self._take() if len(self._tasks) < self._concurrency else None
+
+    def _give_back_waiting(self) -> None:
+        while self._waiting:
+            self._settler.settle(self._waiting.popleft(), Unstarted())
 
     async def _run(self, claim: Claim) -> None:
         """Make an attempt, and go on with the next job that waits here if nothing is left of this one.
@@ -173,27 +185,26 @@ class Running:
         assert me is not None  # noqa: S101 - it is a coroutine
         turn_ends = time.monotonic() + SECONDS_OF_A_TURN
         following: Claim | None = claim
+        is_fenced = self._is_fenced()  # the process may have been stopped since this began
         while following is not None:
-            is_traceless = await self._attempt(following, me) and self._is_untouched()
+            is_traceless = await self._attempt(following, me, is_fenced=is_fenced) and self._is_untouched()
             following = self._next() if is_traceless and time.monotonic() < turn_ends else None
             if following is not None:
                 self._tasks[following] = me
         self._has_ended()
 
-    async def _attempt(self, claim: Claim, me: asyncio.Task[None]) -> bool:
+    async def _attempt(self, claim: Claim, me: asyncio.Task[None], *, is_fenced: bool) -> bool:
         """Make an attempt and settle its outcome; whether it has simply completed."""
         outcome: Outcome | None = Unstarted()
         try:
             task = self._find_task(claim)
-            if (
-                self._marks is not None
-                and self._marks.are_needed(task, claim)
-                and not await self._is_marked(self._marks, claim)
-            ):
-                outcome = None  # somebody else has it
-            elif not self._is_fenced():  # the process may have been stopped since it was started
+            if self._marks is not None and self._marks.are_needed(task, claim):
+                if not await self._is_marked(self._marks, claim):
+                    outcome = None  # somebody else has it
+                is_fenced = self._is_fenced()
+            if outcome is not None and not is_fenced:
                 outcome = self._interruptions.usual
-                outcome = await self._attempts.make(task, claim, me.cancelling)
+                outcome = await self._attempts.of(task)(claim, me.cancelling)
         except asyncio.CancelledError:
             pass
         except BaseException:  # a handler that awaits a future which ends with GeneratorExit closes all of us

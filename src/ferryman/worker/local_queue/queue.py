@@ -76,6 +76,7 @@ class LocalQueue:
         self._settle = settle
         self._is_held_back = is_held_back
         self._size = config.size * min(config.queue_count, concurrency)
+        self._low = self._size // 2
         self._ttl_seconds = config.ttl.total_seconds()
         self._pause = RefetchPause(config.refetch_delay, size=self._size, identity=identity)
         self._trouble = Trouble("fetching jobs for the local queue")
@@ -121,18 +122,17 @@ class LocalQueue:
             self._begin()
 
     def take(self) -> Claim | None:
-        """The next job, if there is one and a slot is free for it."""
-        if self._free_slots() <= 0 or self._stop.is_set():
-            return None
+        """The next job, if there is one. For a slot that is free, in a worker that may start jobs."""
         if not self._cached:
             if self._mode is LocalQueueMode.TTL_EXPIRED:
                 self._poll_now()
             return None
         _, claim = self._cached.popleft()
-        if not self._cached:
-            self._poll_now()
-        elif self._is_low:
-            self._alarm.ring()
+        if len(self._cached) <= self._low:
+            if not self._cached:
+                self._poll_now()
+            elif self._is_low:
+                self._alarm.ring()
         return claim
 
     def pulse(self) -> None:
@@ -167,7 +167,7 @@ class LocalQueue:
     def _is_low(self) -> bool:
         if not self._cached:
             return self._mode is LocalQueueMode.POLLING
-        return len(self._cached) <= self._size // 2 and (self._may_be_more or self._pulses > 0)
+        return len(self._cached) <= self._low and (self._may_be_more or self._pulses > 0)
 
     def _is_time_to_fetch(self) -> bool:
         return (
