@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -12,21 +14,26 @@ from psycopg.conninfo import conninfo_to_dict
 
 from ferryman import Client, HealthLimits, Severity, SyncClient
 from ferryman.database.identifiers import SchemaName
+from ferryman.database.statements import Style
 from ferryman.errors import ConfigurationError
 from ferryman.health.server_checks import check_server
 from ferryman.health.subject import Subject
+from ferryman.queries.working import PATIENCE, complete_claims
+from ferryman.worker.claims import EPOCH
 from tests.health.looking import look, one
 from tests.support.beats import over_tcp
 from tests.support.network import PgBouncer
 from tests.support.sick_server import copied_database, fills_notifications, fresh_database
+from tests.support.waiting import until_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from typing import LiteralString
 
     from ferryman import Finding
     from ferryman.embedded import EmbeddedPostgres
+    from tests.support.tables import Row, Tables
 
 SNAPSHOT = "select count(*) from graphile_worker._private_jobs"
 
@@ -250,3 +257,140 @@ def _judged(version: int, *, is_standby: bool = False) -> Finding:
 def test_limits_must_be_more_than_nothing() -> None:
     with pytest.raises(ConfigurationError, match="pinned_for must be more than nothing"):
         HealthLimits(pinned_for=timedelta())
+
+
+TOUCH = "update graphile_worker._private_jobs set priority = priority where id = %s"
+
+
+def _settle(worker: psycopg.Connection, jobs: Sequence[Row]) -> None:
+    """Complete jobs as a worker does, and take it back."""
+    keys = [(job["id"], (job["locked_at"] - EPOCH) // timedelta(microseconds=1), 0) for job in jobs]
+    call = complete_claims("ferryman-1", keys, patience=PATIENCE)
+    text = call.statement.text(SchemaName("graphile_worker"), Style.NUMBERED)
+    with contextlib.suppress(psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+        psycopg.RawCursor(worker).execute(text, call.statement.ordered(call.parameters))
+    worker.rollback()
+
+
+def _waits(connection: psycopg.Connection, other: psycopg.Connection) -> bool:
+    waiting = "select cardinality(pg_blocking_pids(%s)) > 0"
+    return connection.execute(waiting, [other.info.backend_pid]).fetchone() == (True,)
+
+
+def _settings(finding: Finding) -> dict[str, float]:
+    return {each["place"]: each["milliseconds"] for each in finding.facts["settings"]}
+
+
+def test_a_server_that_looks_for_deadlocks_after_a_second_is_well(sync_client: SyncClient) -> None:
+    finding = one(sync_client, "deadlock_timeout")
+
+    assert finding.severity is Severity.OK
+    assert finding.seen == "deadlocks are looked for after 1,000 ms for this session"
+
+
+@pytest.mark.parametrize(
+    ("value", "severity"),
+    [
+        ("10", Severity.WARNING),
+        ("100ms", Severity.WARNING),
+        ("0.1s", Severity.WARNING),
+        ("101", Severity.NOTICE),
+        ("200 ms", Severity.NOTICE),
+        ("201ms", Severity.OK),
+        ("2min", Severity.OK),
+    ],
+)
+def test_a_database_that_looks_for_deadlocks_while_settlements_wait_is_told(
+    sync_client: SyncClient, connection: psycopg.Connection, database: str, value: str, severity: Severity
+) -> None:
+    name = str(conninfo_to_dict(database)["dbname"])
+    connection.execute(f"alter database {name} set deadlock_timeout = '{value}'")
+
+    finding = one(sync_client, "deadlock_timeout")
+
+    assert finding.severity is severity
+    with psycopg.connect(database) as fresh:
+        shown = fresh.execute("select setting::float8 from pg_settings where name = 'deadlock_timeout'").fetchone()
+    assert shown == (_settings(finding)[f"the database {name}"],)
+
+
+def test_short_deadlock_timeouts_of_other_roles_are_told_and_the_remedies_take_them_back(
+    sync_client: SyncClient, connection: psycopg.Connection, database: str
+) -> None:
+    name = str(conninfo_to_dict(database)["dbname"])
+    role = f'producer "{os.getpid()}"'
+    quoted = '"' + role.replace('"', '""') + '"'
+    connection.execute(f"create role {quoted}")
+    try:
+        connection.execute(f"alter role {quoted} set deadlock_timeout = '150ms'")
+        connection.execute(f"alter role {quoted} in database {name} set deadlock_timeout = '50ms'")
+        connection.execute(f"alter role all in database {name} set deadlock_timeout = '60ms'")
+
+        findings = look(sync_client, "deadlock_timeout")
+
+        assert [(finding.facts["place"], finding.severity) for finding in findings] == [
+            (f"the role {role} in the database {name}", Severity.WARNING),
+            (f"the database {name}", Severity.WARNING),
+            (f"the role {role}", Severity.NOTICE),
+        ]
+        assert all("fails with 40P01" in str(finding.meaning) for finding in findings)
+        for finding in findings:
+            connection.execute(cast("LiteralString", finding.remedies[0]))
+        assert one(sync_client, "deadlock_timeout").severity is Severity.OK
+    finally:
+        connection.execute(f"drop role {quoted}")
+
+
+def test_a_short_deadlock_timeout_of_other_databases_is_their_own_business(
+    sync_client: SyncClient, connection: psycopg.Connection
+) -> None:
+    connection.execute("alter database postgres set deadlock_timeout = '50ms'")
+    try:
+        assert one(sync_client, "deadlock_timeout").severity is Severity.OK
+    finally:
+        connection.execute("alter database postgres reset deadlock_timeout")
+
+
+def test_a_short_deadlock_timeout_of_the_whole_server_is_told(
+    sync_client: SyncClient, connection: psycopg.Connection, database: str
+) -> None:
+    connection.execute("alter system set deadlock_timeout = '20ms'")
+    connection.execute("select pg_reload_conf()")
+    try:
+        with SyncClient(database) as fresh:
+            until_blocking(
+                lambda: one(fresh, "deadlock_timeout").facts.get("place") == "this session", "the server reloads"
+            )
+            finding = one(fresh, "deadlock_timeout")
+
+        assert (finding.severity, finding.facts["milliseconds"]) == (Severity.WARNING, 20)
+    finally:
+        connection.execute("alter system reset deadlock_timeout")
+        connection.execute("select pg_reload_conf()")
+        until_blocking(lambda: one(sync_client, "deadlock_timeout").severity is Severity.OK, "the server reloads")
+
+
+def test_what_is_said_of_a_short_deadlock_timeout_is_true(
+    connection: psycopg.Connection, database: str, tables: Tables
+) -> None:
+    """A settlement holds the first job and waits for the second; an application holds that one and wants the first."""
+    connection.execute(f"alter database {conninfo_to_dict(database)['dbname']} set deadlock_timeout = '10ms'")
+    jobs = [tables.job(tables.held_job("ferryman-1", age="1 second")) for _ in range(2)]
+
+    def collide() -> bool:
+        with psycopg.connect(database) as worker, psycopg.connect(database) as application:
+            application.execute(TOUCH, [jobs[1]["id"]])
+            with ThreadPoolExecutor(1) as pool:
+                settling = pool.submit(_settle, worker, jobs)
+                try:
+                    while not settling.done() and not _waits(connection, worker):
+                        pass
+                    application.execute(TOUCH, [jobs[0]["id"]])
+                except psycopg.errors.DeadlockDetected:
+                    return True
+                finally:
+                    application.rollback()
+                    settling.result()
+        return False  # on a slow machine the settlement has given up before
+
+    until_blocking(collide, "the application is the victim of a deadlock")

@@ -32,6 +32,7 @@ OF_THE_SERVER: Mapping[str, Check] = {
     "pooler": server_checks.check_pooler,
     "connections": server_checks.check_connections,
     "notifications": server_checks.check_notifications,
+    "deadlock_timeout": server_checks.check_deadlocks,
     "pinned_rows": server_checks.check_horizon,
     "schema": schema_checks.check_schema,
 }

@@ -8,6 +8,7 @@ from ferryman.database.steps import FirstProcess
 from ferryman.health.report import Finding, Severity
 from ferryman.health.wording import counted, percent, span
 from ferryman.queries import health
+from ferryman.queries.working import PATIENCE
 from ferryman.schema.contract import OLDEST_SERVER
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ RETURNS_NEW_ROWS = {14: 9, 15: 3}
 """By major, the first minor seen to return the newest version of a claimed row. 14.5 and 15.1 return older ones."""
 NEARLY_ALL = 0.95
 MUCH_WORSE = 10
+PATIENCE_MS = int(PATIENCE.removesuffix("ms"))
+SHORT_DEADLOCK_TIMEOUT_MS = 2 * PATIENCE_MS
+"""A producer may have waited for a while when a settlement starts to wait for it, and it looks for deadlocks sooner."""
 
 
 def check_server(_subject: Subject) -> Steps[Iterable[Finding]]:
@@ -143,6 +147,43 @@ def check_notifications(subject: Subject) -> Steps[Iterable[Finding]]:
             facts={"used": share},
         )
     ]
+
+
+def check_deadlocks(_subject: Subject) -> Steps[Iterable[Finding]]:
+    """Whether a settlement gives up its wait for a row before PostgreSQL looks for deadlocks."""
+    rows = yield health.DEADLOCKS
+    settings = [{"place": place, "milliseconds": milliseconds} for place, milliseconds, _ in rows]
+    short = [row for row in rows if row[1] <= SHORT_DEADLOCK_TIMEOUT_MS]
+    if not short:
+        told = ", ".join(f"{milliseconds:,g} ms for {place}" for place, milliseconds, _ in rows)
+        return [
+            Finding(
+                check="deadlock_timeout",
+                severity=Severity.OK,
+                seen=f"deadlocks are looked for after {told}",
+                facts={"settings": settings},
+            )
+        ]
+    return [_short_deadlock_timeout(row, settings) for row in short]
+
+
+def _short_deadlock_timeout(row: Row, settings: Sequence[object]) -> Finding:
+    place, milliseconds, remedy = row
+    is_certain = milliseconds <= PATIENCE_MS
+    return Finding(
+        check="deadlock_timeout",
+        severity=Severity.WARNING if is_certain else Severity.NOTICE,
+        seen=f"PostgreSQL looks for deadlocks after {milliseconds:g} ms for {place}",
+        meaning=(
+            f"A worker that settles jobs waits up to {PATIENCE_MS} ms for a row that another transaction has locked. "
+            + ("That is long enough" if is_certain else "That may be long enough")
+            + " to be found in a deadlock with a transaction that adds jobs by their keys. PostgreSQL then ends one of "
+            "the two: the worker settles its jobs again, but the transaction of an application fails with 40P01. Set "
+            "deadlock_timeout to 1 s, which is the default."
+        ),
+        remedies=(remedy,),
+        facts={"place": place, "milliseconds": milliseconds, "settings": settings},
+    )
 
 
 def check_horizon(subject: Subject) -> Steps[Iterable[Finding]]:
