@@ -16,7 +16,7 @@ from ferryman.context import CONTEXT, WorkerContext
 from ferryman.control import Fail, Retry, Snooze
 from ferryman.cron import Cron, Crontab, CrontabFill, CrontabTimer, Weekday, parse_crontab
 from ferryman.errors import FerrymanError, LeaseLostError, WorkerCrashed
-from ferryman.health import Finding, HealthLimits, HealthReport, Repair, Repaired, Severity
+from ferryman.health import Finding, HealthLimits, HealthReport, Repair, Repaired, Severity, Tuned, Tuning
 from ferryman.jobs import Job, JobKeyMode, JobSpec, JobState, NewJob, RawJobSpec, RescheduleJobOptions
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
 from ferryman.recovery.results import (
@@ -78,6 +78,8 @@ __all__ = [
     "SweepStaleWorkersResult",
     "SyncClient",
     "Task",
+    "Tuned",
+    "Tuning",
     "Weekday",
     "Worker",
     "WorkerContext",

@@ -146,6 +146,75 @@ def test_tasks_without_fix_is_a_usage_error(ferryman: Callable[..., Ran]) -> Non
     assert "give it together with --fix" in ran.err
 
 
+def _deduplicates(tables: Tables) -> bool:
+    query = "select reloptions from pg_class where oid = 'graphile_worker.jobs_key_key1'::regclass"
+    return "deduplicate_items=off" not in (tables.query(query)[0]["reloptions"] or ())
+
+
+def test_tuning_says_what_it_costs_and_what_it_runs_and_asks(ferryman: Callable[..., Ran], tables: Tables) -> None:
+    tables.query("insert into graphile_worker._private_tasks (identifier) values ('task')")
+    tables.query(
+        "insert into graphile_worker._private_jobs (task_id, payload, key)"
+        " select task.id, '{}', case when n > 90000 then 'key ' || n end"
+        " from graphile_worker._private_tasks as task, generate_series(1, 90001) as n"
+    )
+
+    ran = ferryman("doctor", "--tune", "key-index", stdin="n\n")
+
+    assert ran.code == 1
+    assert "will no longer deduplicate its entries" in ran.err
+    assert "with 90,001 jobs, 90,000 of them without a key, for which it would take about 1.9 MB.\n" in ran.err
+    assert '> alter index "graphile_worker".jobs_key_key1 set (deduplicate_items = off);\n' in ran.err
+    assert "Change the index? [y/N]" in ran.err
+    assert "nothing was changed" in ran.err
+    assert _deduplicates(tables)
+
+
+def test_tuning_and_untuning_can_be_repeated(ferryman: Callable[..., Ran], tables: Tables) -> None:
+    ran = ferryman("doctor", "--tune", "key-index", stdin="y\n")
+
+    assert ran.code == 0
+    assert ran.out.startswith("Done: jobs_key_key1 does not deduplicate its entries from now on.\n> alter index ")
+    assert not _deduplicates(tables)
+    again = ferryman("doctor", "--tune", "key-index")  # nobody is asked
+    assert (again.code, again.err) == (0, "")
+    assert again.out.startswith("Nothing to do: jobs_key_key1 does not deduplicate its entries already.")
+    assert "key index: jobs_key_key1: 8.2 kB, tuned not to deduplicate\n" in ferryman("doctor").out
+
+    back = ferryman("doctor", "--untune", "key-index", "--yes")
+
+    assert back.out.startswith("Done: jobs_key_key1 deduplicates its entries from now on.\n")
+    assert _deduplicates(tables)
+
+
+def test_tuning_tells_programs_what_it_did(ferryman: Callable[..., Ran]) -> None:
+    assert ferryman("doctor", "--tune", "key-index", "--yes", "--json").json == {
+        "tuning": "key-index",
+        "was_on": False,
+        "is_on": True,
+        "statement": 'alter index "graphile_worker".jobs_key_key1 set (deduplicate_items = off);',
+        "size": 8192,
+        "expected_size": 8192,
+        "jobs": 0,
+        "keyless_jobs": 0,
+    }
+
+
+def test_fix_never_tunes(ferryman: Callable[..., Ran], dangling: Tables) -> None:
+    ferryman("doctor", "--fix", "--tasks", "--yes")
+
+    assert _deduplicates(dangling)
+
+
+@pytest.mark.parametrize("other", [["--fix"], ["--untune", "key-index"]])
+def test_tuning_is_done_alone(ferryman: Callable[..., Ran], tables: Tables, other: list[str]) -> None:
+    ran = ferryman("doctor", "--tune", "key-index", "--yes", *other)
+
+    assert ran.code == 2
+    assert "give one of them, alone" in ran.err
+    assert _deduplicates(tables)
+
+
 def test_names_from_the_database_cannot_move_the_cursor(
     ferryman: Callable[..., Ran], sync_client: SyncClient, tables: Tables
 ) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from ferryman import Repair, Severity
+from ferryman import Repair, Severity, Tuning
 from ferryman.cli.clean import clean_line
 from ferryman.cli.commands import confirm, database_command, yes_option
+from ferryman.cli.tuning import run_tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ferryman import Finding, HealthReport, Repaired, SyncClient
+    from ferryman.cli.tuning import TuningReport
 
 _STYLES = {Severity.OK: "green", Severity.NOTICE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "bold red"}
 _PLANS = {
@@ -39,6 +41,7 @@ _DONE = {
     Repair.UNUSED_QUEUES: "Deleted unused queues",
     Repair.UNUSED_TASKS: "Deleted unused tasks",
 }
+_TUNINGS = click.Choice([tuning.value for tuning in Tuning])
 INDENT = "         "
 MOST_NAMED = 10
 
@@ -119,14 +122,22 @@ def _amount(one: Repaired) -> str:
 @click.command()
 @click.option("--fix", is_flag=True, help="Mend what can be mended in the data, after asking.")
 @click.option("--tasks", "with_tasks", is_flag=True, help="With --fix: delete unused tasks too, if there are many.")
+@click.option("--tune", type=_TUNINGS, help="Change an option of the tables that is never a default, after asking.")
+@click.option("--untune", type=_TUNINGS, help="Take such an option back, after asking.")
 @yes_option
 @database_command
-def doctor(client: SyncClient, *, fix: bool, with_tasks: bool, yes: bool) -> DoctorReport:
+def doctor(
+    client: SyncClient, *, fix: bool, with_tasks: bool, tune: str | None, untune: str | None, yes: bool
+) -> DoctorReport | TuningReport:
     """Look for what ails the queue or its database, and mend it.
 
     Looking changes nothing. --fix frees queues of dead workers, gives jobs back a queue or task that was deleted under
     them, and clears away what nobody needs; workers and producers may go on meanwhile, and the lock of a worker that
     may live is never touched.
+
+    --tune key-index lets the index of job keys store each entry by itself: claims of jobs without a key cost the server
+    less, and the index takes about three times the space. --untune key-index takes it back. Neither looks at anything
+    else.
 
     Exit code 0: nothing is worse than a notice. 1: something is, or the database could not be asked.
 
@@ -134,10 +145,15 @@ def doctor(client: SyncClient, *, fix: bool, with_tasks: bool, yes: bool) -> Doc
     Example:
       ferryman doctor
       ferryman doctor --fix --yes
+      ferryman doctor --tune key-index
       ferryman doctor --json | jq '.findings[] | select(.severity != "ok")'
     """
     if with_tasks and not fix:
         raise click.UsageError("--tasks says what to mend: give it together with --fix.")
+    if (wanted := tune or untune) is not None:
+        if fix or (tune and untune):
+            raise click.UsageError("--tune and --untune change one option, and nothing else: give one of them, alone.")
+        return run_tuning(client, Tuning(wanted), is_wanted=tune is not None, yes=yes)
     health = client.check_health()
     if not fix:
         return DoctorReport(health, None)

@@ -85,6 +85,8 @@ class Client(BaseClient):
     prune_recovery_records = _Awaited(recovering.prune_recovery_records)
     check_health = _Awaited(health.check_health)
     repair_health = _Awaited(health.repair_health)
+    tune = _Awaited(health.tune)
+    untune = _Awaited(health.untune)
     migrate = _Awaited(schema.migrate)
     schema_status = _Awaited(schema.schema_status)
     ping = _Awaited(schema.ping)

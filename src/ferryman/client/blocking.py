@@ -81,6 +81,8 @@ class SyncClient(BaseClient):
     prune_recovery_records = _Blocking(recovering.prune_recovery_records)
     check_health = _Blocking(health.check_health)
     repair_health = _Blocking(health.repair_health)
+    tune = _Blocking(health.tune)
+    untune = _Blocking(health.untune)
     migrate = _Blocking(schema.migrate)
     schema_status = _Blocking(schema.schema_status)
     ping = _Blocking(schema.ping)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, assert_never
 
 from ferryman.client.cleaning import CleanupTask, cleanup, under_lock
 from ferryman.errors import InvalidJobError
-from ferryman.health import HealthLimits, Repair, Repaired
+from ferryman.health import HealthLimits, Repair, Repaired, Tuning
 from ferryman.health.checking import examine
+from ferryman.health.tuning import change
 from ferryman.health.worker_checks import NODE_LOCK_SECONDS
 from ferryman.queries import cleaning, health
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from ferryman.client.core import Core
     from ferryman.database.steps import Row, Steps
-    from ferryman.health import HealthReport
+    from ferryman.health import HealthReport, Tuned
 
 
 def check_health(core: Core, *, limits: HealthLimits | None = None) -> Steps[HealthReport]:
@@ -39,6 +40,23 @@ def repair_health(core: Core, repairs: Iterable[Repair | str]) -> Steps[tuple[Re
         repaired = yield from _repaired(core, repair)
         done.append(repaired)
     return tuple(done)
+
+
+def tune(core: Core, tuning: Tuning | str, *, dry_run: bool = False) -> Steps[Tuned]:
+    """Bring an option of the tables into force that is never a default. Safe to repeat; `untune` takes it back.
+
+    Producers and workers continue meanwhile, and Node and Rust workers too. `Tuning` says what there is.
+    dry_run: whether only to say what would be done
+    """
+    return (yield from change(core.schema, _checked_tuning(tuning), is_wanted=True, dry_run=dry_run))
+
+
+def untune(core: Core, tuning: Tuning | str, *, dry_run: bool = False) -> Steps[Tuned]:
+    """Take an option of the tables back, so that nothing is left of it. Safe to repeat.
+
+    dry_run: whether only to say what would be done
+    """
+    return (yield from change(core.schema, _checked_tuning(tuning), is_wanted=False, dry_run=dry_run))
 
 
 def _repaired(core: Core, repair: Repair) -> Steps[Repaired]:
@@ -79,3 +97,11 @@ def _checked(repairs: Iterable[Repair | str]) -> list[Repair]:
     except ValueError:
         allowed = ", ".join(repr(repair.value) for repair in Repair)
         raise InvalidJobError(f"repairs must be some of {allowed}; got {given!r}. Nothing was changed.") from None
+
+
+def _checked_tuning(tuning: Tuning | str) -> Tuning:
+    try:
+        return Tuning(tuning)
+    except ValueError:
+        allowed = ", ".join(repr(each.value) for each in Tuning)
+        raise InvalidJobError(f"tuning must be one of {allowed}; got {tuning!r}. Nothing was changed.") from None

@@ -2,5 +2,6 @@
 
 from ferryman.health.limits import HealthLimits
 from ferryman.health.report import Finding, HealthReport, Repair, Repaired, Severity
+from ferryman.health.tuning import Tuned, Tuning
 
-__all__ = ["Finding", "HealthLimits", "HealthReport", "Repair", "Repaired", "Severity"]
+__all__ = ["Finding", "HealthLimits", "HealthReport", "Repair", "Repaired", "Severity", "Tuned", "Tuning"]

@@ -39,6 +39,7 @@ OF_THE_SERVER: Mapping[str, Check] = {
 OF_THE_TABLES: Mapping[str, Check] = {
     "sequences": table_checks.check_sequences,
     "dead_rows": table_checks.check_upkeep,
+    "key_index": table_checks.check_key_index,
     "queues": table_checks.check_queues,
     "tasks": table_checks.check_tasks,
     "dangling_jobs": job_checks.check_dangling,

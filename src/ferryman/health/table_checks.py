@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ferryman.health.report import Finding, Repair, Severity
-from ferryman.health.wording import counted, percent, span
+from ferryman.health.tuning import KEY_INDEX
+from ferryman.health.wording import amount, counted, percent, span
 from ferryman.queries import health
 
 if TYPE_CHECKING:
@@ -109,6 +110,36 @@ def _upkeep(subject: Subject, row: Row) -> Finding:
             "seconds_since_vacuum": since,
             "autovacuum": is_on and is_on_here,
         },
+    )
+
+
+def check_key_index(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Whether the index of job keys is there, and how it stores its entries."""
+    [(is_there, _, _, _, deduplicates, size)] = yield health.key_index(subject.schema.name)
+    if not is_there:
+        return [_missing_key_index(subject)]
+    how = "as Graphile Worker made it" if deduplicates else "tuned not to deduplicate"
+    return [
+        Finding(
+            check="key_index",
+            severity=Severity.OK,
+            seen=f"{KEY_INDEX}: {amount(size)}, {how}",
+            facts={"index": KEY_INDEX, "is_there": True, "deduplicates": deduplicates, "bytes": size},
+        )
+    ]
+
+
+def _missing_key_index(subject: Subject) -> Finding:
+    return Finding(
+        check="key_index",
+        severity=Severity.WARNING,
+        seen=f"the table of jobs has no index {KEY_INDEX}",
+        meaning=(
+            "Graphile Worker makes it. Unless another unique index on the key is there, jobs cannot be added by a key, "
+            "or one key can have two jobs."
+        ),
+        remedies=(f"alter table {subject.schema}._private_jobs add constraint {KEY_INDEX} unique (key);",),
+        facts={"index": KEY_INDEX, "is_there": False, "deduplicates": None, "bytes": None},
     )
 
 

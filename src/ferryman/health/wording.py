@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 5
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_SIZES = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
 def counted(number: int, noun: str) -> str:
@@ -24,6 +25,14 @@ def span(seconds: float) -> str:
         if count:
             parts.append(f"{count} {unit}")
     return " ".join(parts[:2]) or "0 s"
+
+
+def amount(number: int) -> str:
+    """Bytes, such as 8 kB or 6.5 MB."""
+    for unit, size in _SIZES:
+        if number >= size:
+            return f"{number / size:.{1 if number < 10 * size else 0}f} {unit}".replace(".0 ", " ")
+    return f"{number} B"
 
 
 def percent(part: float) -> str:

@@ -25,6 +25,7 @@ _WEDGED = _health_statement("wedged")
 _FREE_WEDGED = _health_statement("free_wedged")
 _SILENT_WORKERS = _health_statement("silent_workers")
 _LONG_LOCKS = _health_statement("long_locks")
+_KEY_INDEX = _health_statement("key_index")
 
 # Statements without parameters; each file says what comes back.
 SETTINGS = Call(_health_statement("settings"))
@@ -46,6 +47,10 @@ LEFTOVERS = Call(_health_statement("leftovers"))
 MEND_QUEUES = Call(_health_statement("mend_queues"))
 MEND_TASKS = Call(_health_statement("mend_tasks"))
 FORGET_LEFTOVERS = Call(_health_statement("forget_leftovers"))
+KEYLESS_JOBS = Call(_health_statement("keyless_jobs"))
+TUNING_SETTINGS = Call(_health_statement("tuning_settings"))
+TUNE_KEY_INDEX = Call(_health_statement("tune_key_index"))
+UNTUNE_KEY_INDEX = Call(_health_statement("untune_key_index"))
 
 
 def access(schema_name: str, tables: Sequence[str]) -> Call:
@@ -81,3 +86,8 @@ def silent_workers(silent_for: float) -> Call:
 def long_locks(*, locked_for: float, silent_for: float) -> Call:
     """A row for each holder comes back."""
     return Call(_LONG_LOCKS, {"locked_for": locked_for, "silent_for": silent_for})
+
+
+def key_index(schema_name: str) -> Call:
+    """A row about the index of job keys comes back; none without the table of jobs."""
+    return Call(_KEY_INDEX, {"name": schema_name})
