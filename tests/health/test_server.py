@@ -314,6 +314,15 @@ def test_a_database_that_looks_for_deadlocks_while_settlements_wait_is_told(
     assert shown == (_settings(finding)[f"the database {name}"],)
 
 
+def test_a_deadlock_timeout_in_an_odd_form_is_read_from_the_session(
+    sync_client: SyncClient, connection: psycopg.Connection, database: str
+) -> None:
+    connection.execute(f"alter database {conninfo_to_dict(database)['dbname']} set deadlock_timeout = '1e2'")
+
+    with SyncClient(database) as fresh:
+        assert one(fresh, "deadlock_timeout").facts["milliseconds"] == 100
+
+
 def test_short_deadlock_timeouts_of_other_roles_are_told_and_the_remedies_take_them_back(
     sync_client: SyncClient, connection: psycopg.Connection, database: str
 ) -> None:

@@ -1,9 +1,9 @@
 -- How long a session waits for a lock before PostgreSQL looks for a deadlock: in this session, and by each setting of a
 -- role or a database that sessions of this database may start with.
 --
--- Columns: whose it is, milliseconds, and the statement that takes the setting back. The least comes first. A value that
--- is not a number with a unit of PostgreSQL's is left out; `alter … set` accepts none. Locks nothing.
-with kept as (
+-- Columns: whose it is, milliseconds, and the statement that takes the setting back. The least comes first. A value in
+-- another form than a decimal number and a unit, such as 1e2, is read only if it is that of this session. Locks nothing.
+with written as (
     select
         role.rolname as role,
         database.datname as database,
@@ -14,6 +14,9 @@ with kept as (
         left join pg_roles as role on role.oid = setting.setrole
         left join pg_database as database on database.oid = setting.setdatabase
     where entry.config like 'deadlock\_timeout=%' and (setting.setdatabase = 0 or database.datname = current_database())
+),
+kept as (
+    select written.* from written where written.value ~ '^[0-9]*[.]?[0-9]+ *(us|ms|s|min|h|d)?$'
 )
 select found.place, found.milliseconds, found.remedy
 from (
@@ -23,7 +26,11 @@ from (
         'alter system set deadlock_timeout = ''1s''; select pg_reload_conf();' as remedy
     from pg_settings as setting
     -- Those of roles and databases follow by their names.
-    where setting.name = 'deadlock_timeout' and setting.source not in ('global', 'database', 'user', 'database user')
+    where
+        setting.name = 'deadlock_timeout'
+        and (
+            setting.source not in ('global', 'database', 'user', 'database user') or not exists (select from kept)
+        )
     union all
     select
         concat_ws(
@@ -46,6 +53,5 @@ from (
             )
         end
     from kept
-    where kept.value ~ '^[0-9]*[.]?[0-9]+ *(us|ms|s|min|h|d)?$'
 ) as found
 order by found.milliseconds, found.place;
