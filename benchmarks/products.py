@@ -127,7 +127,7 @@ def _go() -> list[str]:
 OUR_BEST = {"concurrency": CONCURRENCY, "local_queue": 2_000}
 
 RAW = Product(
-    name="raw SQL, 1 connection",
+    name="raw SQL",
     start=_own("drive_raw.py"),
     most_by_default=50_000,
     tables=GRAPHILE_TABLES,
@@ -197,7 +197,6 @@ RIVER = Product(
         BATCHED: {"concurrency": 2_000, "fetch_cooldown": 2, "poll_interval": 20},
     },
     share=0.25,
-    is_bystander=True,
     source="its own benchmark, `river bench`",
 )
 PGQUEUER = Product(

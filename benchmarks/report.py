@@ -41,10 +41,11 @@ private server, in turns, several times. The tables show medians, their spread, 
 **Compare within a table only**: absolute figures are one machine's, at one hour, and shared machines drift by a third.
 """
 HOW_TO_READ = """\
-Held or missed goes by the **ratio of the medians** of all rounds. The two columns after it tell how far to trust it:
+Held or missed goes by the **median of the rounds' ratios**: in a round both ran within minutes of each other. The
+columns after it tell how far to trust it:
 
-- **round by round**: the ratio within each round, where both ran within minutes of each other; its median, lowest and
-  highest. A wide spread means that the machine was busy with something else.
+- **lowest to highest**: the ratios of the rounds. A wide spread means that the machine was busy with something else.
+- **by medians**: the ratio of the medians of all rounds.
 - **by processor time**: what client and server together spent on a job, theirs to ours. It depends less on what else
   the machine does: waiting for a processor is not in it, though a shared core or cache still makes a job dearer. It is
   not speed: it leaves out all waiting, and adds up processors that work at once.
@@ -65,7 +66,7 @@ SETTINGS_NOTE = """\
 Default settings are what a product does unasked, but for the concurrency, which is the same for all. Best settings are
 the fastest that its documentation or its own benchmark shows, or faster ones where we found them; none of them trades
 durability for speed."""
-PROMISED = ["", "promised", "measured", "round by round", "by processor time"]
+PROMISED = ["", "promised", "measured", "lowest to highest", "by medians", "by processor time"]
 PLOTTER = ("matplotlib==3.10.*",)
 
 
@@ -180,7 +181,7 @@ def _promised(parts: Sequence[Part]) -> str:
 
 def _promised_rows(parts: Sequence[Part]) -> list[list[str]]:
     return [
-        [one.title, one.promised, f"{one.mark} {one.measured}", one.by_round, one.by_processor_time]
+        [one.title, one.promised, f"{one.mark} {one.measured}", one.spread, one.by_medians, one.by_processor_time]
         for one in verdicts(parts)
     ]
 

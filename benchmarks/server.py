@@ -29,7 +29,7 @@ SETTINGS = {
     "wal_compression": "off",
     "autovacuum": "on",
     "jit": "on",
-    "max_connections": "300",
+    "max_connections": "1000",
     "shared_preload_libraries": "",
 }
 """Nothing that trades durability for speed. JIT is on, as it is out of the box."""

@@ -28,11 +28,24 @@ CLAIM = f"""
     returning id, payload::text
 """
 DELETE = f"delete from {JOBS} where id = any($1)"
-INSERT_ONE = f"insert into {JOBS} (task_id, payload) select id, $1 from graphile_worker._private_tasks limit 1"
-INSERT_MANY = (
-    f"insert into {JOBS} (task_id, payload) select tasks.id, payloads.one "
-    "from (select id from graphile_worker._private_tasks limit 1) as tasks, unnest($1::json[]) as payloads (one)"
-)
+INSERT_ONE = f"""
+    with added as (
+        insert into {JOBS} (task_id, payload) select id, $1 from graphile_worker._private_tasks limit 1 returning id
+    )
+    select id, pg_notify('jobs:insert', '{{"count":1}}') from added
+"""
+INSERT_MANY = f"""
+    with added as (
+        insert into {JOBS} (task_id, payload)
+        select tasks.id, payloads.one
+        from (select id from graphile_worker._private_tasks limit 1) as tasks, unnest($1::json[]) as payloads (one)
+        returning id
+    ),
+    announced as (
+        select pg_notify('jobs:insert', '{{"count":1000}}') from (select from added limit 1) as any_job
+    )
+    select id from added, announced
+"""
 
 
 class Raw:

@@ -1,8 +1,8 @@
 """Adding: jobs added per second by one client on one connection, one by one and 1,000 in a call.
 
 Each through the calls that the product's users would use, with its checks and its announcement. The limit is a bare
-INSERT of the same rows, without checks or announcement. `python -m benchmarks.enqueue` has more sizes, and the bare SQL
-functions beside the clients. The client's processor time is that of the process that adds.
+INSERT of the same rows with its announcement, without checks. `python -m benchmarks.enqueue` has more sizes, and the
+bare SQL functions beside the clients. The client's processor time is that of the process that adds.
 """
 
 from __future__ import annotations

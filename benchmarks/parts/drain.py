@@ -3,8 +3,9 @@
 Programs are started, loaded and waiting; the jobs are added, vacuumed, analysed and checkpointed; then all programs
 get the word. The time runs from the moment when the first job is seen to be taken until no job is left, both seen from
 outside, on a connection of the watcher's own. So the start of the process and of its connections does not count, and a
-job counts when its completion is committed, not when its handler returned. Slow products get fewer jobs. Two processes
-share the processors with the server, get half of the jobs, and are measured once.
+job counts when its completion is committed, not when its handler returned. Slow products get fewer jobs. Several
+processes share the processors with the server, and the same number of jobs; only those that work on Graphile Worker's
+tables are measured so. Each round goes through all numbers of processes, so that these can be compared too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from benchmarks.products import BATCHED, DEFAULT
+from benchmarks.products import BATCHED, DEFAULT, GRAPHILE_TABLES
 from benchmarks.results import Part
 from benchmarks.server import process_seconds
 
@@ -22,25 +23,26 @@ if TYPE_CHECKING:
     from benchmarks.results import Series
     from benchmarks.watching import Watch
 
-SCENARIOS = {
-    (BATCHED, 1): "best settings, 1 process",
-    (DEFAULT, 1): "default settings, concurrency 24, 1 process",
-    (BATCHED, 2): "best settings, 2 processes",
-}
+PROCESSES = (1, 2, 4, 8)
+MODES = {BATCHED: "best settings", DEFAULT: "default settings, concurrency 24"}
 
-SWIFT = 0.25
-"""Those that get at least this share of the jobs are also measured with two processes."""
+
+def title(mode: str, processes: int) -> str:
+    return f"{MODES[mode]}, {processes} {'process' if processes == 1 else 'processes'}"
 
 
 def measure(bench: Bench) -> Part:
     part = Part("drain")
-    scenarios = {key: title for key, title in SCENARIOS.items() if key[1] == 1 or not bench.quick}
-    for (mode, processes), title in scenarios.items():
-        swift = [product for product in bench.products if processes == 1 or product.share >= SWIFT]
-        for product in bench.interleaved(part, swift, what=title, rounds=1 if processes > 1 else None):
-            with bench.leaving_out(part, product):
-                jobs = jobs_for(bench, product, mode) // processes
-                drain(bench, product, mode, processes=processes, jobs=jobs, into=part.of(title, product.name, "jobs/s"))
+    counts = PROCESSES[:1] if bench.quick else PROCESSES
+    for mode, described in MODES.items():
+        for product in bench.interleaved(part, bench.products, what=described):
+            for processes in counts if product.tables is GRAPHILE_TABLES else counts[:1]:
+                with bench.leaving_out(part, product):
+                    jobs = jobs_for(bench, product, mode)
+                    into = part.of(title(mode, processes), product.name, "jobs/s")
+                    drain(bench, product, mode, processes=processes, jobs=jobs, into=into)
+    order = [title(mode, processes) for mode in MODES for processes in PROCESSES]
+    part.series.sort(key=lambda one: order.index(one.scenario))
     return part
 
 
