@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 
     from tests.support.history import Line
 
+    from benchmarks.kill.checker import Verdict
+
 BEGINNING = b'{"event": "'
 """Of every line of a history."""
 
-SERVER = {"fsync": "off", "max_connections": "300"}
+SERVER = {"fsync": "off", "max_connections": "300", "log_line_prefix": "%m [%p] %d "}
 """Workers are killed here, not servers: PostgreSQL need not survive a power cut."""
 
 
@@ -45,10 +47,7 @@ def main() -> int:
     if options.judge is not None:
         return _judge(options.judge)
     if options.database_url is None:
-        # This process owns the server, and may have threads; the one that forks has none.
-        signal.signal(signal.SIGINT, lambda *_: None)
-        with private_server() as dsn:
-            return subprocess.call([sys.executable, "-m", "benchmarks.kill", *sys.argv[1:], "--database-url", dsn])
+        return again_with_server("benchmarks.kill")
     parts: list[tuple[str, Callable[[Stage], None]]] = []
     if options.kills:
         title = f"{options.kills:,} kills, seed {options.seed}, plan {digest(options.seed, options.kills)}"
@@ -56,10 +55,20 @@ def main() -> int:
     if options.zombies:
         title = f"{options.zombies:,} zombies, seed {options.seed}"
         parts.append((title, lambda stage: run_zombies(stage, rounds=options.zombies, seed=options.seed)))
-    return max([_perform(title, part, options) for title, part in parts], default=0)
+    return max([perform(title, part, _judge, options) for title, part in parts], default=0)
 
 
-def _perform(title: str, part: Callable[[Stage], None], options: argparse.Namespace) -> int:
+def again_with_server(module: str) -> int:
+    """Run the program again on a private server. This process owns it, and may have threads; the other one forks."""
+    signal.signal(signal.SIGINT, lambda *_: None)
+    with private_server() as dsn:
+        return subprocess.call([sys.executable, "-m", module, *sys.argv[1:], "--database-url", dsn])
+
+
+def perform(
+    title: str, part: Callable[[Stage], None], judge: Callable[[Path], int], options: argparse.Namespace
+) -> int:
+    """Do a part in a database of its own, and judge it."""
     with _folder(options.keep) as folder, fresh_database(options.database_url) as dsn:
         stage = Stage.set_up(dsn, folder, lambda text: print(text, file=sys.stderr, flush=True))
         signal.signal(signal.SIGINT, lambda *_: setattr(stage, "is_stopped", True))
@@ -68,7 +77,7 @@ def _perform(title: str, part: Callable[[Stage], None], options: argparse.Namesp
         part(stage)
         if stage.is_stopped:
             stage.recorder.note("plan", title="stopped early")
-        return _judge(folder)
+        return judge(folder)
 
 
 def _versions(stage: Stage) -> str:
@@ -80,7 +89,11 @@ def _judge(folder: Path) -> int:
     lines = read_history(folder)
     # Without kills, every frozen worker was thawed and had time to notice.
     is_about_zombies = not any(line["event"] == "killing" for line in lines)
-    verdict = checker.judge(lines, thawed_are_refused=is_about_zombies)
+    return pronounce(checker.judge(lines, thawed_are_refused=is_about_zombies), lines)
+
+
+def pronounce(verdict: Verdict, lines: list[Line]) -> int:
+    """Print the verdict; the code to exit with."""
     print(report.render(verdict))
     report.print_stories(verdict, lines)
     return 1 if verdict.breaches else 0
@@ -142,13 +155,18 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Kill workers, and check that nothing goes wrong.")
     parser.add_argument("--kills", type=int, default=200, help="how many worker processes to kill (default: 200)")
     parser.add_argument("--zombies", type=int, default=0, help="how many to freeze, sweep and thaw (default: 0)")
+    add_usual_options(parser)
+    return parser.parse_args()
+
+
+def add_usual_options(parser: argparse.ArgumentParser) -> None:
+    """Those that every proof has."""
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same plan (default: 1)")
     parser.add_argument(
         "--database-url", help="a server to use instead of a private one; a database is made there, and dropped"
     )
     parser.add_argument("--keep", type=Path, help="a folder to keep the histories in")
     parser.add_argument("--judge", type=Path, help="do nothing but judge a history that was kept in this folder")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

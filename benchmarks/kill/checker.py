@@ -39,6 +39,8 @@ RETURNING = {"requeue", "given back"}
 """Decisions of sweeps that give the attempt back."""
 USING_UP = {"retry", "backoff"}
 """Those that do not."""
+PLANNED = {"raised", "snoozed"}
+"""Ends of runs after which a job runs again without a fault."""
 FINAL = {"fail", "poisoned", "superseded"}
 """Those after which a job does not run again."""
 
@@ -110,6 +112,11 @@ def judge(lines: Iterable[Line], *, thawed_are_refused: bool = False) -> Verdict
     }
     if thawed_are_refused:
         by_rule["lost runs of thawed workers that were not refused"] = [*unrefused_zombies(past)]
+    return verdict_of(past, by_rule, duplicates)
+
+
+def verdict_of(past: Past, by_rule: dict[str, list[Breach]], duplicates: Counter[str]) -> Verdict:
+    """The breaches, and what else there is to say."""
     return Verdict(
         title="\n".join(line["title"] for line in past.of("plan")),
         seconds=(past.lines[-1]["at"] - past.lines[0]["at"]) / 1e9,
@@ -186,7 +193,7 @@ class Past:
             line["run"]: Run(**{name: value for name, value in line.items() if name in names})
             for line in self.of("started")
         }
-        for line in self.of("ended", "raised", "exiting", "cancelled"):
+        for line in self.of("ended", "raised", "snoozed", "exiting", "cancelled"):
             run = known[line["run"]]
             run.end, run.ended_at = line["event"], line["at"]
             if run.end == "exiting" and line["is_child"]:
@@ -342,7 +349,7 @@ def _may_be_left(past: Past, number: int, left: Line) -> bool:
         return True
     if any(crash["decision"] in FINAL for crash in past.crashes[number]):
         return True
-    return bool(_used_attempts(past, number, math.inf) >= left["max_attempts"])
+    return bool(used_attempts(past, number, math.inf) >= left["max_attempts"])
 
 
 def phantoms(past: Past) -> Iterator[Breach]:
@@ -392,7 +399,7 @@ def needless_runs(past: Past, duplicates: Counter[str]) -> Iterator[Breach]:
                 yield Breach(
                     f"job {earlier.job} ran again although nothing had happened to run {earlier.claim}", number
                 )
-            elif cause != "raised":
+            elif cause not in PLANNED:
                 duplicates[cause] += 1
 
 
@@ -403,7 +410,7 @@ def _cause(past: Past, run: Run) -> str | None:
     is_given_back = run.claim in past.returned or run.end in {"cancelled", None}
     if is_given_back and run.process in past.terminated:
         return "given back at a shutdown"
-    return "raised" if run.end == "raised" else None
+    return run.end if run.end in PLANNED else None
 
 
 def _cause_of_sweep(past: Past, run: Run, crash: Line) -> str | None:
@@ -434,14 +441,14 @@ def shared_queues(past: Past) -> Iterator[Breach]:
 def wrong_attempts(past: Past) -> Iterator[Breach]:
     for number, runs in past.runs.items():
         for run in runs:
-            expected = 1 + _used_attempts(past, number, run.claimed)
+            expected = 1 + used_attempts(past, number, run.claimed)
             if run.attempt != expected:
                 yield Breach(f"job {run.job} had attempt {run.attempt} where its past explains {expected}", number)
             if run.attempt > run.max_attempts:
                 yield Breach(f"job {run.job} had attempt {run.attempt} of {run.max_attempts}", number)
 
 
-def _used_attempts(past: Past, number: int, before: float) -> int:
+def used_attempts(past: Past, number: int, before: float) -> int:
     """How many attempts of a job were used up by this time of PostgreSQL's clock."""
     raised = sum(
         run.end == "raised" and run.crash is None and run.claim not in past.returned and run.claimed < before

@@ -14,7 +14,7 @@ from benchmarks.kill.producing import produce
 from benchmarks.kill.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from benchmarks.kill.nursery import Inmate
@@ -85,13 +85,7 @@ def run_kills(stage: Stage, *, kills: int, seed: int) -> None:
     producer = stage.start_producer(planned_jobs(seed))
     next_look, told = 0.0, 0
     while nursery.counts.deaths < kills and not stage.is_stopped:
-        while len(nursery.inmates) < WORKERS:
-            nursery.fork(next(workers))
-        nursery.reap()
-        nursery.note_ready()
-        for inmate in [*nursery.inmates.values()]:
-            if time.monotonic() >= inmate.due:
-                _befall(nursery, inmate)
+        keep_harming(nursery, workers, WORKERS)
         if time.monotonic() >= next_look:
             thaw_swept(stage)
             if stage.looking.open_jobs() < MOST_OPEN_JOBS:
@@ -105,6 +99,17 @@ def run_kills(stage: Stage, *, kills: int, seed: int) -> None:
         producer.allow(kills * JOBS_PER_KILL)
     producer.finish()
     drain(stage)
+
+
+def keep_harming(nursery: Nursery, workers: Iterator[WorkerPlan], most: int) -> None:
+    """Replace workers that have ended, so that there are `most`, and do to each what is due."""
+    while len(nursery.inmates) < most:
+        nursery.fork(next(workers))
+    nursery.reap()
+    nursery.note_ready()
+    for inmate in [*nursery.inmates.values()]:
+        if time.monotonic() >= inmate.due:
+            _befall(nursery, inmate)
 
 
 def _befall(nursery: Nursery, inmate: Inmate) -> None:
@@ -145,12 +150,17 @@ def thaw_swept(stage: Stage) -> list[Inmate]:
     return swept
 
 
-def drain(stage: Stage, tasks: tuple[str, ...] | None = None) -> None:
-    """Let workers that nobody harms finish everything, then write down what the database holds at the end."""
-    nursery = stage.nursery
+def thaw_all(nursery: Nursery) -> None:
+    """Let those go on that were not swept yet too."""
     for inmate in nursery.inmates.values():
         if inmate.is_frozen:
             nursery.thaw(inmate)
+
+
+def drain(stage: Stage, tasks: tuple[str, ...] | None = None) -> None:
+    """Let workers that nobody harms finish everything, then write down what the database holds at the end."""
+    nursery = stage.nursery
+    thaw_all(nursery)
     number, next_look, left = FINISHER_NUMBERS + nursery.counts.born, 0.0, -1
     finishers: set[int] = set()
     deadline = time.monotonic() + SECONDS_WITHOUT_PROGRESS

@@ -1,4 +1,7 @@
-"""What the jobs do: take their time, raise, end or freeze their process, and tell of it."""
+"""What jobs do: take their time, raise, snooze, time out, complete themselves, end or freeze their process.
+
+Each handler notes what it does in the history.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,24 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from ferryman import FerrymanError, LeaseLostError, Snooze
 
 if TYPE_CHECKING:
     from benchmarks.kill.recorder import Recorder
     from ferryman import WorkerContext
 
 EXIT_CODE = 70
+SNOOZE = timedelta(seconds=0.2)
+LONGER_THAN_ANY_TIMEOUT = 3600.0
+
+
+TRANSACTION = "select cast(cast(pg_current_xact_id() as text) as bigint)"
+"""The number of a transaction. PostgreSQL can say later whether that was committed."""
 
 
 class PlannedError(Exception):
@@ -28,14 +42,19 @@ class Order:
     seconds: float
     fails: int = 0
     exits: int = 0
+    snoozes: int = 0
     stops: bool = False
 
 
 class Handlers:
-    """Bodies of tasks. Made before the fork, and told afterwards to whom they belong."""
+    """Bodies of tasks. Made before the fork, and told afterwards to whom they belong.
 
-    def __init__(self, recorder: Recorder | None = None) -> None:
+    dsn: the database in which handlers open transactions
+    """
+
+    def __init__(self, recorder: Recorder | None = None, *, dsn: str = "") -> None:
         self.recorder = recorder
+        self._dsn = dsn
 
     @property
     def _recorder(self) -> Recorder:
@@ -47,6 +66,45 @@ class Handlers:
         run = self._begin(ctx, order)
         await self._sleep(ctx, run, order.seconds)
         self._end(ctx, run, order)
+
+    async def timed(self, ctx: WorkerContext, order: Order) -> None:
+        """For a task with a timeout: it is the timeout that fails its attempts."""
+        run = self._begin(ctx, order)
+        seconds = LONGER_THAN_ANY_TIMEOUT if ctx.job.attempts <= order.fails else order.seconds
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            is_ended_by_worker = ctx.lease_lost or ctx.is_shutting_down
+            self._recorder.note("cancelled" if is_ended_by_worker else "raised", **run, is_lost=ctx.lease_lost)
+            raise
+        self._end(ctx, run, order)
+
+    async def in_transaction(self, ctx: WorkerContext, order: Order) -> None:
+        """For a task that completes its job in a transaction, keeps that open for a while, and may roll it back."""
+        run = self._begin(ctx, order)
+        try:
+            async with await psycopg.AsyncConnection.connect(self._dsn) as own:
+                await self._complete(ctx, run, order, own)
+        except (asyncio.CancelledError, LeaseLostError):
+            self._recorder.note("cancelled", **run, is_lost=ctx.lease_lost)
+            raise
+        except (PlannedError, psycopg.Error, FerrymanError) as error:
+            self._recorder.note("raised", **run, error=repr(error))
+            raise
+        self._recorder.note("ended", **run)
+
+    async def _complete(
+        self, ctx: WorkerContext, run: dict[str, Any], order: Order, own: psycopg.AsyncConnection[Any]
+    ) -> None:
+        row = await (await own.execute(TRANSACTION)).fetchone()
+        assert row is not None
+        await ctx.complete_in(own)
+        await asyncio.sleep(order.seconds)
+        if ctx.job.attempts <= order.fails:
+            raise PlannedError
+        # Noted before: once this is committed the job is done and its queue is free, even if this process is killed.
+        self._recorder.note("committing", **run, transaction=row[0])
+        await own.commit()
 
     def blocking(self, ctx: WorkerContext, order: Order) -> None:
         """For tasks in threads and child processes."""
@@ -85,4 +143,7 @@ class Handlers:
         if ctx.job.attempts <= order.fails:
             self._recorder.note("raised", **run)
             raise PlannedError
+        if self._recorder.is_first(order.number, order.snoozes, "snooze"):
+            self._recorder.note("snoozed", **run)
+            raise Snooze(SNOOZE)
         self._recorder.note("ended", **run)

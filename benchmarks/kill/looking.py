@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.rows import dict_row
+
+from ferryman.embedded.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SCHEMA = "graphile_worker"
 CONNECT_SECONDS = 60
+MESSAGE = re.compile(r"^\S+ \S+ \S+ \[\d+\] (?P<database>\S*) (?!DETAIL|HINT|CONTEXT|STATEMENT|QUERY)", re.MULTILINE)
+"""How a message begins in the log, with the prefix that our servers have. What belongs to it follows."""
 
 
 class Looking:
@@ -79,6 +85,21 @@ class Looking:
         )
         return int(row["count"])
 
+    def outcomes(self, transactions: Iterable[int]) -> dict[int, str | None]:
+        """What became of transactions: 'committed', 'aborted', 'in progress', or None if nothing is known any more."""
+        rows = self._rows(
+            "select number, pg_xact_status(cast(cast(number as text) as xid8)) as status"
+            " from unnest(cast(%s as bigint[])) as number",
+            [*transactions],
+        )
+        return {row["number"]: row["status"] for row in rows}
+
+    def deadlocks(self) -> list[str]:
+        """What the log of an embedded server says about each deadlock in this database."""
+        [row] = self._rows("select current_setting('data_directory') as folder, current_database() as name")
+        log = Layout(Path(row["folder"]).parent).log
+        return deadlocks_in(log.read_text(errors="replace"), row["name"])
+
     def server_version(self) -> str:
         """The version of PostgreSQL."""
         [row] = self._rows("select current_setting('server_version') as version")
@@ -89,3 +110,11 @@ class Looking:
             self._dsn, autocommit=True, row_factory=dict_row, connect_timeout=CONNECT_SECONDS
         ) as connection:
             return connection.execute(query.encode(), values or None).fetchall()
+
+
+def deadlocks_in(log: str, database: str) -> list[str]:
+    """Each message about a deadlock, with the statements that took part, each in one line."""
+    begun = [*MESSAGE.finditer(log)]
+    ends = [later.start() for later in begun[1:]] + [len(log)]
+    messages = [log[at.start() : end] for at, end in zip(begun, ends, strict=True) if at["database"] == database]
+    return [" ".join(message.split()) for message in messages if "deadlock detected" in message]

@@ -62,6 +62,8 @@ class Nursery:
         self._folder = folder
         self._recorder = recorder
         self.inmates: dict[int, Inmate] = {}
+        self.others: set[int] = set()
+        """Child processes that are no workers and have not ended, as far as the one that forked them says so."""
         self.counts = Counts()
         self._told_ready, self._tell_ready = os.pipe()
         os.set_blocking(self._told_ready, False)
@@ -107,9 +109,10 @@ class Nursery:
             if pid == 0:
                 break
             inmate = self.inmates.get(pid)
-            if inmate is None:  # the producer
+            if inmate is None:  # a producer, or a neighbour
                 if os.WIFSTOPPED(status):  # by somebody else, who lets it go on
                     continue
+                self.others.discard(pid)
                 self._recorder.note("producer ended", status=os.waitstatus_to_exitcode(status))
             elif os.WIFSTOPPED(status):
                 if not inmate.is_frozen:

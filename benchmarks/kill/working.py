@@ -48,6 +48,7 @@ RECOVERY = WorkerRecoveryConfig(
 )
 """The defaults, thirty times as quick and more; `max_crashes` is the default's 3."""
 RETRY = FixedDelay(0.1)
+TIMEOUT = timedelta(seconds=0.3)
 
 
 def live(plan: WorkerPlan, apps: Apps, folder: Path, ready: int) -> NoReturn:
@@ -91,7 +92,7 @@ class Apps:
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._handlers = Handlers()
+        self._handlers = Handlers(dsn=dsn)
         self._usual = self._make_usual()
         self._with_children = self._make_usual()
         self._with_children.include(child_tasks.app)
@@ -115,9 +116,17 @@ class Apps:
         async def batch(ctx: WorkerContext, items: list[Order]) -> list[str | None] | None:
             return await handlers.batch(ctx, items)
 
+        async def timed(ctx: WorkerContext, order: Order) -> None:
+            await handlers.timed(ctx, order)
+
+        async def in_transaction(ctx: WorkerContext, order: Order) -> None:
+            await handlers.in_transaction(ctx, order)
+
         app.task(retry=RETRY)(on_loop)
         app.task(retry=RETRY)(in_thread)
         app.task(retry=RETRY, batch=True)(batch)
+        app.task(retry=RETRY, timeout=TIMEOUT)(timed)
+        app.task(retry=RETRY)(in_transaction)
         app.task(identifier="retried", on_crash="retry", retry=RETRY)(on_loop)
         app.task(identifier="failed", on_crash="fail", retry=RETRY)(on_loop)
         return app
