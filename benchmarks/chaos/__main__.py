@@ -22,9 +22,8 @@ def main() -> int:
     if options.database_url is None:
         return again_with_server("benchmarks.chaos")
     title = f"{options.minutes:g} minutes of chaos, seed {options.seed}"
-    return perform(
-        title, lambda stage: run_chaos(stage, seconds=options.minutes * 60, seed=options.seed), _judge, options
-    )
+    seconds, kills, seed = options.minutes * 60, options.kills, options.seed
+    return perform(title, lambda stage: run_chaos(stage, seconds=seconds, kills=kills, seed=seed), _judge, options)
 
 
 def _judge(folder: Path) -> int:
@@ -37,6 +36,7 @@ def _options() -> argparse.Namespace:
         description="Kill and freeze workers while others hold and change the rows of their jobs."
     )
     parser.add_argument("--minutes", type=float, default=1.0, help="for how long (default: 1)")
+    parser.add_argument("--kills", type=int, default=1, help="and until so many workers were killed (default: 1)")
     add_usual_options(parser)
     return parser.parse_args()
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from benchmarks.kill.directing import Stage
 
 
-def run_chaos(stage: Stage, *, seconds: float, seed: int) -> None:
-    """Let this go on for so long, and end it in order."""
+def run_chaos(stage: Stage, *, seconds: float, kills: int, seed: int) -> None:
+    """Let this go on for so long, and until so many workers were killed; then end it in order."""
     let_end = _start_neighbours(stage, seed)
     workers = fleet(seed)
     ends_at, next_look = time.monotonic() + seconds, 0.0
-    while time.monotonic() < ends_at and not stage.is_stopped:
+    while (time.monotonic() < ends_at or stage.nursery.counts.deaths < kills) and not stage.is_stopped:
         keep_harming(stage.nursery, workers, WORKERS)
         if time.monotonic() >= next_look:
             thaw_swept(stage)

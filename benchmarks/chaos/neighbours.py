@@ -51,7 +51,7 @@ MANY = 50
 LONGEST_PAUSE = 0.2
 """Seconds between two transactions."""
 NUMBERS_EACH = 10_000_000
-HOLDS = {(0.0, 0.0): 30, (0.0, 0.3): 35, (0.3, 1.5): 25, (1.5, 6.0): 10}
+HOLDS = {(0.0, 0.0): 45, (0.0, 0.3): 35, (0.3, 1.5): 15, (1.5, 6.0): 5}
 """For how many seconds a transaction stays open, and how often."""
 ENDS = {"commit": 75, "rollback": 18, "close": 7}
 STRENGTHS = ("for update", "for no key update", "for share", "for key share")
@@ -120,8 +120,8 @@ class Neighbour:
             plans = [self._draw(key) for key in self._dice.sample(KEYS, MANY)]
             jobs = client.add_raw_jobs([_keyed(plan, mode) for plan in plans], using=connection)
             return [_addition(plan, job, mode) for plan, job in zip(plans, jobs, strict=True)]
-        if self._dice.random() < 0.25:
-            plans = [self._draw(None) for _ in range(self._dice.randint(1, 15))]
+        if self._dice.random() < 0.3:
+            plans = [self._draw(None) for _ in range(self._dice.randint(5, 25))]
             jobs = client.add_raw_jobs([plan.raw for plan in plans], using=connection)
             return [_addition(plan, job, None) for plan, job in zip(plans, jobs, strict=True)]
         return [self._add_one(client, connection) for _ in range(self._dice.choice([1, 1, 2, 5]))]

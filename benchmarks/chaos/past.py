@@ -26,6 +26,14 @@ COMMITTED = "committed"
 DELETING = ("completed by hand", "removed")
 """What neighbours do to a job that waits, which is gone then."""
 
+USUAL = (
+    "worker processes",
+    "killed with SIGKILL",
+    "ended in order",
+    "frozen, most of them until they were swept",
+)
+BY_HAND = (*DELETING, "retired", "failed by hand", "rescheduled", "restarted")
+
 
 def translated(lines: Iterable[Line]) -> list[Line]:
     """The history, with a line for everything that was done to a job in a transaction that was committed."""
@@ -162,11 +170,12 @@ class ChaosPast(Past):
             "jobs recovered": usual["jobs recovered"],
             "failed for good": usual["failed for good"],
             "handlers that ended after their claim was lost": usual["handlers that ended after their claim was lost"],
-            "transactions, committed": ends[COMMITTED],
-            "transactions, not committed": len(self.of("transaction")) - ends[COMMITTED],
-            "neighbours' sessions that were killed": sum("terminat" in (line["error"] or "") for line in acted),
+            "transactions of handlers and neighbours, committed": ends[COMMITTED],
+            "rolled back, or their session ended": len(self.of("transaction")) - ends[COMMITTED],
+            "neighbours' transactions": len(acted),
+            "sessions of neighbours that were killed": sum(map(_is_killed, acted)),
             "jobs changed or removed by operators": sum(len(self.of(event)) for event in BY_HAND),
-            "deadlocks among neighbours": len(self.of("deadlock")),
+            "deadlocks": len(self.of("deadlock")),
         }
 
     @cached_property
@@ -174,10 +183,6 @@ class ChaosPast(Past):
         return {line["claim"] for line in self.of("gave back", "gave up")}
 
 
-USUAL = (
-    "worker processes",
-    "killed with SIGKILL",
-    "ended in order",
-    "frozen, most of them until they were swept",
-)
-BY_HAND = (*DELETING, "retired", "failed by hand", "rescheduled", "restarted")
+def _is_killed(acted: Line) -> bool:
+    """Whether a neighbour's session was ended by somebody else. All else that befalls it is a deadlock."""
+    return acted["error"] is not None and "deadlock" not in acted["error"]

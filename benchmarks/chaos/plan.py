@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from benchmarks.kill.plan import Fault, WorkerPlan
 
 WORKERS = 10
-KEYS = [f"key {number}" for number in range(120)]
+KEYS = [f"key {number}" for number in range(400)]
 HOT_KEYS = KEYS[::10]
 """Those of single jobs; calls with many jobs have all keys."""
 TASKS = {"on_loop": 30, "in_transaction": 25, "timed": 15, "in_thread": 10, "retried": 10, "failed": 4}

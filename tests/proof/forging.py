@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.chaos.checker import judge as judge_chaos
 from benchmarks.kill.checker import judge
 
 MILLISECOND = 1000
@@ -31,13 +32,15 @@ class Forged:
         if not is_undone:
             self.note("added", number=number, job=number + 100, key=key, max_attempts=25)
 
-    def start(self, number: int, process: int, *, queue: str | None = None, attempt: int = 1) -> dict[str, Any]:
+    def start(
+        self, number: int, process: int, *, job: int | None = None, queue: str | None = None, attempt: int = 1
+    ) -> dict[str, Any]:
         """A claim, and the run that it leads to."""
         self.now += MILLISECOND
         worker = f"w{process}"
         run = {
             "run": str(next(self._runs)),
-            "job": number + 100,
+            "job": number + 100 if job is None else job,
             "number": number,
             "worker": worker,
             "claim": f"{self.now:012} {worker} {number}",
@@ -80,11 +83,58 @@ class Forged:
         self.kill(process)
         self.sweep(run, decision, attempt=facts.get("attempt", 1))
 
-    def left(self, number: int, *, attempts: int = 25, worker: str | None = None) -> None:
-        self.note("left", number=number, job=number + 100, attempts=attempts, max_attempts=25, worker=worker)
+    def left(self, number: int, *, job: int | None = None, attempts: int = 25, worker: str | None = None) -> None:
+        job = number + 100 if job is None else job
+        self.note("left", number=number, job=job, attempts=attempts, max_attempts=25, worker=worker)
 
     def breaches(self, *, thawed_are_refused: bool = False) -> list[str]:
         """What the checker says, when the history is over."""
+        return [breach.text for breach in judge(self.over(), thawed_are_refused=thawed_are_refused).breaches]
+
+    def over(self) -> list[dict[str, Any]]:
+        """The lines, with the last one."""
         over = {"event": "over", "at": (self.now + 1) * 1000, "wall": self.now + 1, "process": 0}
-        lines = [*self.lines, {**over, "workers": [], "sessions": 0}]
-        return [breach.text for breach in judge(lines, thawed_are_refused=thawed_are_refused).breaches]
+        return [*self.lines, {**over, "workers": [], "sessions": 0}]
+
+
+@dataclass
+class ForgedChaos(Forged):
+    """The same, with neighbours."""
+
+    _transactions: Any = field(default_factory=lambda: itertools.count(700))
+
+    def act(self, *acts: dict[str, Any], status: str | None = "committed") -> None:
+        """A neighbour's transaction, and what became of it."""
+        number = next(self._transactions)
+        self.note("acts", neighbour="forged", transaction=number, acts=[*acts])
+        self.note("transaction", transaction=number, status=status)
+
+    def add(
+        self,
+        number: int,
+        *,
+        job: int | None = None,
+        revision: int = 0,
+        key: str | None = None,
+        mode: str = "REPLACE",
+        is_undone: bool = False,
+    ) -> None:
+        addition = {
+            "event": "adding", "number": number, "task": "on_loop", "key": key, "max_attempts": 25,
+            "job": number + 100 if job is None else job, "revision": revision, "mode": mode,
+        }  # fmt: skip
+        self.act(addition, status="aborted" if is_undone else "committed")
+
+    def operate(self, event: str, number: int) -> None:
+        """An operator does something to a job."""
+        self.act({"event": event, "job": number + 100})
+
+    def commit(self, run: dict[str, Any], *, status: str = "committed") -> None:
+        """A handler completes its job in a transaction, and its process is killed before it can say so."""
+        number = next(self._transactions)
+        self.note("committing", **run, transaction=number)
+        self.note("transaction", transaction=number, status=status)
+
+    def breaches(self, *, thawed_are_refused: bool = False) -> list[str]:
+        assert not thawed_are_refused
+        return [breach.text for breach in judge_chaos(self.over()).breaches]

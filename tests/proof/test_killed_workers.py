@@ -6,8 +6,6 @@ Sixty are killed and four are frozen; two hundred and ten with FERRYMAN_PROOF=1.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +13,12 @@ import pytest
 from benchmarks.kill.__main__ import read_history
 from benchmarks.kill.checker import judge, story
 
+from tests.proof.performing import perform
 from tests.support.once import once
 
 if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
 
-ROOT = Path(__file__).parents[2]
 # Read before fixtures hide it.
 IS_FULL = "FERRYMAN_PROOF" in os.environ
 KILLS, ZOMBIES = (200, 10) if IS_FULL else (60, 4)
@@ -28,25 +26,14 @@ KILLS, ZOMBIES = (200, 10) if IS_FULL else (60, 4)
 pytestmark = pytest.mark.timeout(600)  # 15 s, or 40, when the machine has nothing else to do
 
 
-def perform(server: EmbeddedPostgres, folder: Path, *options: str) -> tuple[str, str]:
-    """Run the program; what it printed, and the folder of its history."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kill", "--database-url", server.dsn, "--keep", str(folder), *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    [kept] = folder.iterdir()
-    return done.stdout, str(kept)
-
-
 @pytest.fixture
 def run(server: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """One for all tests and processes."""
     printed, folder = once(
-        "kill run", lambda: perform(server, tmp_path_factory.mktemp("kills"), "--kills", str(KILLS), "--seed", "1")
+        "kill run",
+        lambda: perform(
+            "benchmarks.kill", server, tmp_path_factory.mktemp("kills"), "--kills", str(KILLS), "--seed", "1"
+        ),
     )
     return printed, folder
 
@@ -65,7 +52,9 @@ def test_nothing_goes_wrong_while_workers_are_killed(run: tuple[str, str], histo
 
 
 def test_a_thawed_worker_is_refused_whatever_it_brings(server: EmbeddedPostgres, tmp_path: Path) -> None:
-    printed, folder = perform(server, tmp_path, "--kills", "0", "--zombies", str(ZOMBIES), "--seed", "1")
+    printed, folder = perform(
+        "benchmarks.kill", server, tmp_path, "--kills", "0", "--zombies", str(ZOMBIES), "--seed", "1"
+    )
 
     history = read_history(Path(folder))
     verdict = judge(history, thawed_are_refused=True)
