@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from benchmarks.kill.plan import Fault, WorkerPlan
 
 WORKERS = 10
+UNHARMED = 3
+FOR_EVER = 1e9
 KEYS = [f"key {number}" for number in range(400)]
 HOT_KEYS = KEYS[::10]
 """Those of single jobs; calls with many jobs have all keys."""
@@ -64,9 +67,15 @@ def _pace(task: str) -> float:
 
 
 def fleet(seed: int) -> Iterator[WorkerPlan]:
-    """Workers without end. They live longer than in the kill proof, and freeze more often."""
+    """Workers without end. They live longer than in the kill proof, and freeze more often.
+
+    Nothing happens to the first few: what stays locked for as long as its worker lives must be there at the end.
+    """
     dice = random.Random(f"{seed} fleet")
-    for plan in planned_workers(seed):
+    workers = planned_workers(seed)
+    for plan in itertools.islice(workers, UNHARMED):
+        yield replace(plan, after=FOR_EVER, is_early=False, has_children=False)
+    for plan in workers:
         after = round(dice.uniform(0.0, 1.5) if plan.is_early else dice.uniform(0.5, 8.0), 4)
         [fault] = dice.choices([*FAULTS], [*FAULTS.values()])
         yield replace(plan, fault=fault, after=after, rest=round(dice.uniform(0.5, 4.0), 4), has_children=False)

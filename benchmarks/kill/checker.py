@@ -381,10 +381,16 @@ def foreign_settlements(past: Past) -> Iterator[Breach]:
 
 
 def needless_refusals(past: Past) -> Iterator[Breach]:
-    swept = {(line["job"], line["worker"]) for line in past.of("crash")}
+    swept: dict[tuple[int, str], int] = {}
+    for crash in past.of("crash"):
+        swept.setdefault((crash["job"], crash["worker"]), crash["noticed"])
     for line in past.of("refused"):
-        if (line["job"], line["worker"]) not in swept:
-            yield Breach(f"worker {line['worker']} was refused job {line['job']}, which nobody had taken from it")
+        if swept.get((line["job"], line["worker"]), math.inf) > line["wall"]:
+            numbers = [run.number for run in past.all_runs if (run.job, run.worker) == (line["job"], line["worker"])]
+            yield Breach(
+                f"worker {line['worker']} was refused job {line['job']}, which nobody had taken from it",
+                numbers[-1] if numbers else None,
+            )
 
 
 def needless_runs(past: Past, duplicates: Counter[str]) -> Iterator[Breach]:

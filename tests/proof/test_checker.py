@@ -158,6 +158,20 @@ def test_a_needless_refusal_is_found(past: Forged) -> None:
     assert past.breaches() == ["worker w7 was refused job 101, which nobody had taken from it"]
 
 
+def test_a_refusal_that_came_before_the_sweep_is_found(past: Forged) -> None:
+    """As if a worker had given up a job that was still its own, and was killed later."""
+    past.add(1)
+    run = past.start(1, 7)
+    past.end(run, "raised")
+    past.note("refused", process=7, job=101, worker="w7", outcome="FAIL")
+    past.wait(1)
+    past.kill(7)
+    past.sweep(run)
+    past.complete(1, 8)
+
+    assert past.breaches() == ["worker w7 was refused job 101, which nobody had taken from it"]
+
+
 def test_a_queue_that_runs_two_jobs_at_once_is_found(past: Forged) -> None:
     past.add(1)
     past.add(2)
