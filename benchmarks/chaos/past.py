@@ -32,6 +32,10 @@ USUAL = (
     "ended in order",
     "frozen, most of them until they were swept",
 )
+GOING_ON = (
+    "handlers that ended after their claim was lost",
+    "threads that went on after their job was given back",
+)
 BY_HAND = (*DELETING, "retired", "failed by hand", "rescheduled", "restarted")
 
 
@@ -169,7 +173,7 @@ class ChaosPast(Past):
             "settlements refused": usual["settlements refused"],
             "jobs recovered": usual["jobs recovered"],
             "failed for good": usual["failed for good"],
-            "handlers that ended after their claim was lost": usual["handlers that ended after their claim was lost"],
+            **{name: usual[name] for name in GOING_ON},
             "transactions of handlers and neighbours": len(self.of("transaction")),
             "    rolled back, or their session ended": len(self.of("transaction")) - ends[COMMITTED],
             "sessions of neighbours that were killed": sum(map(_is_killed, acted)),

@@ -10,6 +10,8 @@ No needless runs       A job runs again only if the run before raised, was given
 Queues one at a time   Two runs of a named queue never overlap. A run lasts until it ends, its process is killed, or
                        the sweep begins that takes its claim: after that its worker has lost the claim, and what the
                        handler still does until it notices is that of a zombie, which is counted but is no breach.
+                       So is what a thread does after its worker has given the job back at a shutdown, when the grace
+                       period was over: a thread cannot be cancelled.
 Attempts               Each run has exactly the attempt that the past of the job explains, never one beyond the limit.
 Superseded             A job whose key was taken over is never claimed after that.
 Poison                 Nobody survives more crashes than allowed, and nobody is poisoned for fewer.
@@ -28,6 +30,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.kill.handlers import EXIT_CODE
+from benchmarks.kill.working import GRACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -171,9 +174,12 @@ class Past:
         return times
 
     @cached_property
-    def terminated(self) -> set[int]:
-        """Processes that were told to end."""
-        return {line["of"] for line in self.of("terminating")}
+    def terminated(self) -> dict[int, int]:
+        """When processes were told to end."""
+        times: dict[int, int] = {}
+        for line in self.of("terminating"):
+            times.setdefault(line["of"], line["at"])
+        return times
 
     @cached_property
     def returned(self) -> set[str]:
@@ -243,13 +249,21 @@ class Past:
         """When the sweep began that took the claim of this run, on the clock of the history."""
         return math.inf if run.crash is None else (run.crash["noticed"] + self._clock_offset) * 1000
 
+    def given_back_at(self, run: Run) -> float:
+        """The earliest moment at which its worker can have given the job back at a shutdown."""
+        if run.claim not in self.returned:
+            return math.inf
+        return self.terminated.get(run.process, math.inf) + GRACE.total_seconds() * 1e9
+
     def over_at(self, run: Run) -> float:
-        """When the run was over, or its worker had lost the claim."""
-        return min(run.ended_at, self.ends.get(run.process, math.inf), self.swept_at(run))
+        """When the run was over, or its worker had lost the claim or given it back."""
+        ended = min(run.ended_at, self.ends.get(run.process, math.inf))
+        return min(ended, self.swept_at(run), self.given_back_at(run))
 
     def counts(self) -> dict[str, int]:
         """Figures for people."""
         zombies = [run for run in self.all_runs if run.end is not None and run.ended_at > self.swept_at(run)]
+        threads = [run for run in self.all_runs if run.end != "cancelled" and run.claim in self.returned]
         codes = Counter(line["code"] for line in self.of("died"))
         return {
             "worker processes": len(self.of("born")),
@@ -266,6 +280,7 @@ class Past:
             "failed for good": len(self.left),
             "of these poisoned": sum(crash["decision"] == "poisoned" for crash in self.of("crash")),
             "handlers that ended after their claim was lost": len(zombies),
+            "threads that went on after their job was given back": len(threads),
             "jobs that their thawed worker claimed again": sum(map(_is_claimed_again, self.runs.values())),
             "runs that began after their claim was lost": sum(run.at > self.swept_at(run) for run in self.all_runs),
         }

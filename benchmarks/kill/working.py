@@ -47,6 +47,7 @@ RECOVERY = WorkerRecoveryConfig(
     recovery_delay=0 * SECOND,
 )
 """The defaults, thirty times as quick and more; `max_crashes` is the default's 3."""
+GRACE = SECOND / 2
 RETRY = FixedDelay(0.1)
 TIMEOUT = timedelta(seconds=0.3)
 
@@ -81,7 +82,7 @@ def _run(plan: WorkerPlan, apps: Apps, recorder: Recorder, ready: int) -> None:
         recovery=RECOVERY,
         hooks=make_hooks(recorder, ready),
         blocked_loop_threshold=None,
-        shutdown_grace_period=SECOND / 2,
+        shutdown_grace_period=GRACE,
         shutdown_interrupted_job_retry_delay=0 * SECOND,
     )
     asyncio.run(worker.run())

@@ -209,6 +209,23 @@ def test_a_zombie_that_goes_on_after_it_was_swept_is_no_breach(past: Forged) -> 
     assert past.breaches() == []
 
 
+@pytest.mark.parametrize("seconds", [0.1, 0.6])
+def test_a_thread_may_go_on_beside_the_next_job_of_its_queue_only_after_the_grace_period(
+    past: Forged, seconds: float
+) -> None:
+    past.add(1)
+    past.add(2)
+    run = past.start(1, 7, queue="q")
+    past.note("terminating", of=7)
+    past.wait(seconds)
+    past.settle(run, "returned")
+    past.complete(2, 8, queue="q")
+    past.note("died", of=7, code=0)
+    past.complete(1, 8, queue="q")
+
+    assert past.breaches() == (["queue 'q' ran jobs 101 and 102 at once"] if seconds < 0.5 else [])
+
+
 def test_a_queue_that_is_given_away_before_the_sweep_is_found(past: Forged) -> None:
     past.add(1)
     past.note("freezing", of=7)
