@@ -40,6 +40,7 @@ STATEMENTS = (
     "return_lost_claims",
     "renew_claims",
     "mark_started",
+    "lock_interrupted_jobs",
     "recover_jobs",
     "claim_plain_jobs",
     "claim_jobs",
