@@ -8,10 +8,10 @@ A line `-- include: NAME` stands for the text of NAME.sql in the same folder.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
-from importlib.resources import files
+from functools import cached_property, lru_cache
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, assert_never
 
 if TYPE_CHECKING:
@@ -36,13 +36,29 @@ class Style(Enum):
     """Django's cursors, where every other percent sign must be doubled."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """One SQL file."""
+    """One SQL file. Its text is read at once, so that a running program never mixes two releases.
 
-    name: str
-    template: str
-    parameters: tuple[str, ...]
+    Most statements are never sent by one program. What takes time is therefore left until one is.
+    """
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name = name
+        self._source = source
+
+    def __repr__(self) -> str:
+        return f"Statement({self.name!r})"
+
+    @cached_property
+    def template(self) -> str:
+        """The SQL without its comments."""
+        return _COMMENT.sub("", self._source).strip()
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the values that it takes, in the order of the numbered style."""
+        placeholders = dict.fromkeys(match[1] for match in _PLACEHOLDER.finditer(self.template))
+        return tuple(name for name in placeholders if name != "schema")
 
     def text(self, schema: SchemaName, style: Style) -> LiteralString:
         """The SQL for one schema, as one kind of driver wants it.
@@ -58,14 +74,19 @@ class Statement:
 
 def load_statement(package: str, name: str) -> Statement:
     """Read `name`.sql from the folder of `package`."""
-    template = _COMMENT.sub("", _source(package, name)).strip()
-    placeholders = dict.fromkeys(match[1] for match in _PLACEHOLDER.finditer(template))
-    return Statement(name, template, tuple(item for item in placeholders if item != "schema"))
+    return Statement(name, _source(_folder(package), name))
 
 
-def _source(package: str, name: str) -> str:
-    text = files(package).joinpath(f"{name}.sql").read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda match: _source(package, match[1]), text)
+@lru_cache
+def _folder(package: str) -> Path:
+    # importlib.resources could read from a zipped package too, which the driver cannot live in; it takes twice as long.
+    [folder] = import_module(package).__path__
+    return Path(folder)
+
+
+def _source(folder: Path, name: str) -> str:
+    text = (folder / f"{name}.sql").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda match: _source(folder, match[1]), text) if "-- include: " in text else text
 
 
 @lru_cache(maxsize=4096)
