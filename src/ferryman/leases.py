@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec.structs import replace
 
 from ferryman.database.sessions import AsyncSession, SyncSession
 from ferryman.errors import LeaseLostError

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, Protocol, TypeAlias
+
+import msgspec
 
 from ferryman.errors import ConfigurationError
 
@@ -27,8 +28,7 @@ class RetryPolicy(Protocol):
         """The delay after this many attempts; None for Graphile's own, `exp(least(attempts, 10))` seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphileBackoff:
+class GraphileBackoff(msgspec.Struct, frozen=True):
     """Graphile's delay: about 3 s, 7 s, 20 s, 55 s, … up to 6 hours. The database works it out."""
 
     def delay(self, attempts: int, error: BaseException) -> timedelta | None:  # noqa: ARG002
@@ -36,8 +36,7 @@ class GraphileBackoff:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class FixedDelay:
+class FixedDelay(msgspec.Struct, frozen=True):
     """The same delay after each attempt."""
 
     seconds: float
@@ -51,8 +50,7 @@ class FixedDelay:
         return _jittered(self.seconds, self.jitter)
 
 
-@dataclass(frozen=True, slots=True)
-class LinearDelay:
+class LinearDelay(msgspec.Struct, frozen=True):
     """A delay that grows by the same step with each attempt, up to a limit."""
 
     step_seconds: float
@@ -67,8 +65,7 @@ class LinearDelay:
         return _jittered(min(self.step_seconds * attempts, self.most_seconds), self.jitter)
 
 
-@dataclass(frozen=True, slots=True)
-class CustomDelay:
+class CustomDelay(msgspec.Struct, frozen=True):
     """A delay that a function of yours decides; None leaves it to the database."""
 
     decide: Callable[[int, BaseException], timedelta | None]

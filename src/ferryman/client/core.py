@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ferryman.jobs import NO_SPEC, NewJob
 from ferryman.payloads import check_size, encode_payload
@@ -16,8 +18,7 @@ if TYPE_CHECKING:
     from ferryman.tasks import TaskRegistry
 
 
-@dataclass(frozen=True, slots=True)
-class Core:
+class Core(msgspec.Struct, frozen=True):
     """The part of a client that has nothing to do with connections."""
 
     schema: SchemaName

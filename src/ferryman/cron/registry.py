@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ferryman.cron.builder import bare_crontab
-from ferryman.cron.pattern import parse_timer
+import msgspec
+
 from ferryman.cron.payload import with_payload
 from ferryman.errors import CrontabError
 
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 D = TypeVar("D")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Planned:
+class _Planned(msgspec.Struct, frozen=True, eq=False):
     """A schedule whose payload is checked later: the annotations of its task may name what is defined below it."""
 
     crontab: Crontab
@@ -56,6 +54,10 @@ class CrontabRegistry:
         self, tasks: TaskRegistry, pattern: str | CrontabTimer, **options: Unpack[CronOptions]
     ) -> Callable[[D], D]:
         """What adds a schedule for the task below it."""
+        # Most applications have no schedule.
+        from ferryman.cron.builder import bare_crontab  # noqa: PLC0415
+        from ferryman.cron.pattern import parse_timer  # noqa: PLC0415
+
         timer = parse_timer(pattern) if isinstance(pattern, str) else pattern
         payload = options.pop("payload", None)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import heapq
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ferryman.cron.crontab import Crontab
-from ferryman.cron.parsing import parse_crontab
 from ferryman.cron.stored import key_mode_value
 from ferryman.database.steps import Transaction
 from ferryman.errors import ConfigurationError, JobNotAddedError
@@ -33,8 +31,7 @@ LONGEST_FILL = timedelta(days=366 * 10)
 _encoder = msgspec.json.Encoder()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A crontab, and what the database knows of it."""
 
     crontab: Crontab
@@ -54,8 +51,7 @@ class Entry:
         return first if self.active_since is None else max(first, _ceiling(self.active_since))
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(msgspec.Struct, frozen=True):
     """A crontab that fires in a minute."""
 
     entry: Entry
@@ -68,8 +64,7 @@ class Occurrence:
         return self.entry.crontab
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduled:
+class Scheduled(msgspec.Struct, frozen=True):
     """What became of occurrences."""
 
     added: Sequence[Occurrence]
@@ -84,6 +79,8 @@ def crontabs_from(given: Iterable[Crontab | str] | Crontab | str) -> tuple[Cront
     crontabs: list[Crontab] = []
     for item in items:
         if isinstance(item, str):
+            from ferryman.cron.parsing import parse_crontab  # noqa: PLC0415 - only for text
+
             crontabs += parse_crontab(item)
         elif isinstance(item, Crontab):
             crontabs.append(item)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ferryman.cron.crontab import Crontab
 from ferryman.cron.fill import CrontabFill
@@ -22,8 +23,7 @@ COLUMNS = 14
 """How many columns describe a crontab, in `read_crontabs.sql` and in `schedule_columns.sql`."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCrontab:
+class StoredCrontab(msgspec.Struct, frozen=True):
     """A crontab that is kept in the database."""
 
     crontab: Crontab

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from ferryman.errors import ConfigurationError
 
@@ -10,8 +10,7 @@ MAX_BYTES = 63
 """PostgreSQL cuts longer names off silently, which would make two schemas one."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaName:
+class SchemaName(msgspec.Struct, frozen=True):
     """A schema name that is safe to use; `str(schema)` is the quoted form for SQL."""
 
     name: str

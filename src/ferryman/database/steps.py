@@ -7,8 +7,9 @@ so `Client` can await the same steps that `SyncClient` blocks on.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     from ferryman.database.statements import Statement
@@ -17,28 +18,28 @@ Row: TypeAlias = Sequence[Any]
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """Run one statement and give its rows back. With `using`, on the caller's connection.
 
     is_lazy: whether async code should leave the rows undecoded, since little of them will be asked for
     """
 
     statement: Statement
-    parameters: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
     using: Any = None
     is_lazy: bool = False
 
+    def __repr__(self) -> str:
+        return f"Call({self.statement.name})"  # parameters may be payloads
 
-@dataclass(frozen=True, slots=True)
-class Script:
+
+class Script(msgspec.Struct, frozen=True):
     """Run a file of several statements without parameters, on a connection of our own."""
 
     statement: Statement
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(msgspec.Struct, frozen=True):
     """Commit what came before, and make one transaction of what follows.
 
     On a borrowed connection nothing happens: transactions are its owner's business.
@@ -47,18 +48,15 @@ class Transaction:
     using: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rollback:
+class Rollback(msgspec.Struct, frozen=True):
     """Give up the transaction of our own that an error has spoilt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """Commit what came before, and go on without a transaction."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decide:
+class Decide(msgspec.Struct, frozen=True):
     """Ask hooks about an event. One row with their answer comes back."""
 
     hooks: Any
@@ -67,23 +65,20 @@ class Decide:
     """Seconds after which async hooks are not waited for any longer, and count as failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
+class Emit(msgspec.Struct, frozen=True):
     """Tell hooks of an event."""
 
     hooks: Any
     event: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Let some time pass, outside any transaction of our own."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class FirstProcess:
+class FirstProcess(msgspec.Struct, frozen=True):
     """Ask which server process answered when our own connection was made. One row with its number comes back."""
 
 

@@ -7,8 +7,9 @@ import functools
 import inspect
 import logging
 import traceback
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from ferryman.errors import ConfigurationError
 from ferryman.hooks.results import Continue
@@ -24,8 +25,7 @@ R = TypeVar("R")
 logger = logging.getLogger("ferryman.hooks")
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(msgspec.Struct, frozen=True):
     """A handler of one event. The event's values are never logged: a payload may be confidential."""
 
     event_name: str

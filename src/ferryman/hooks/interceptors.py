@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
+from msgspec.structs import replace
+
 from ferryman.hooks.kinds import Interceptor
-from ferryman.hooks.results import UNCHANGED, Continue, Fail, HookResult, JobRecoveryResult, JobScheduleResult, Skip
+from ferryman.hooks.results import (
+    UNCHANGED,
+    Continue,
+    Fail,
+    FailureReason,
+    HookResult,
+    JobRecoveryResult,
+    JobScheduleResult,
+    Skip,
+)
+from ferryman.jobs import Job, JobSpec
 
 if TYPE_CHECKING:
-    from datetime import timedelta
     from typing import Self
 
-    from ferryman.hooks.results import FailureReason
-    from ferryman.jobs import Job, JobSpec
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeforeJobRun(Interceptor["BeforeJobRun", HookResult]):
+class BeforeJobRun(Interceptor["BeforeJobRun", HookResult], frozen=True, kw_only=True):
     """A claimed job is about to run.
 
     `Skip()` completes the job unrun, `Fail(message)` fails the attempt. So does a hook that fails: what it was to
@@ -28,7 +35,7 @@ class BeforeJobRun(Interceptor["BeforeJobRun", HookResult]):
 
     job: Job
     worker_id: str
-    payload: Any = field(repr=False)
+    payload: Any
 
     def accepts(self, answer: object) -> TypeGuard[HookResult]:
         """Anything but a payload: it is too late to change that."""
@@ -47,8 +54,7 @@ class BeforeJobRun(Interceptor["BeforeJobRun", HookResult]):
         return self if isinstance(answer, Continue) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AfterJobRun(Interceptor["AfterJobRun", HookResult]):
+class AfterJobRun(Interceptor["AfterJobRun", HookResult], frozen=True, kw_only=True):
     """A task has returned or raised, and nothing is written yet.
 
     `Skip()` makes a success of the attempt, `Fail(message)` a failure. A hook that fails changes nothing: the outcome
@@ -80,8 +86,7 @@ class AfterJobRun(Interceptor["AfterJobRun", HookResult]):
         return self if isinstance(answer, Continue) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult]):
+class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult], frozen=True, kw_only=True):
     """A job was interrupted and is about to be given back.
 
     A hook that fails decides nothing: the job is recovered as configured.
@@ -115,8 +120,7 @@ class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult]):
         return self if isinstance(answer, JobRecoveryResult.Default) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult]):
+class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult], frozen=True, kw_only=True):
     """A client is about to add a job.
 
     `Continue(payload)` changes the payload, for the next hook too. `Skip()` and `Fail(message)` add nothing and raise
@@ -126,7 +130,7 @@ class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult]):
     takes: ClassVar[str] = "None, Continue(payload), Skip() or Fail(message)"
 
     identifier: str
-    payload: Any = field(repr=False)
+    payload: Any
     spec: JobSpec
 
     def accepts(self, answer: object) -> TypeGuard[JobScheduleResult]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     from typing import Self, TypeGuard
@@ -12,23 +14,24 @@ E = TypeVar("E")
 R = TypeVar("R")
 
 
-class Observer:
+class Observer(msgspec.Struct, frozen=True):
     """An event that hooks watch. What they return is ignored."""
 
-    __slots__ = ()
 
-
-class Interceptor(ABC, Generic[E, R]):
+class Interceptor(msgspec.Struct, Generic[E, R], frozen=True):
     """An event that hooks decide by their answer.
 
     E: the event itself, so that type checkers know what a hook of it receives
     R: what a hook of it may answer; None stands for the answer that changes nothing
     """
 
-    __slots__ = ()
-
     takes: ClassVar[str]
     """The answers, for people who gave another one."""
+
+    def __repr__(self) -> str:
+        # Payloads may hold what should not be seen in a log.
+        shown = (name for name in self.__struct_fields__ if name != "payload")
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     @abstractmethod
     def accepts(self, answer: object) -> TypeGuard[R]:

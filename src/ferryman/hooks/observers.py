@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from ferryman.hooks.kinds import Observer
+from ferryman.hooks.results import FailureReason, LocalQueueMode, SettleOutcome, ShutdownReason
+from ferryman.jobs import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime, timedelta
-
     from ferryman.client import Client
-    from ferryman.hooks.results import FailureReason, LocalQueueMode, SettleOutcome, ShutdownReason
-    from ferryman.jobs import Job
+else:
+    Client = Any  # clients know hooks, not the other way round; this is what help() shows
 
 
 class CrontabEntry(Protocol):
@@ -29,8 +31,7 @@ class CrontabEntry(Protocol):
         """The task of the jobs that it adds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerInit(Observer):
+class WorkerInit(Observer, frozen=True, kw_only=True):
     """A worker was set up; it has no id and claims nothing yet."""
 
     client: Client
@@ -38,17 +39,18 @@ class WorkerInit(Observer):
     concurrency: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStart(Observer):
+class WorkerStart(Observer, frozen=True, kw_only=True):
     """A worker is about to claim its first jobs."""
 
     client: Client
     worker_id: str
-    extensions: Mapping[Any, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    extensions: Mapping[Any, Any] = msgspec.field(default_factory=lambda: MappingProxyType({}))
+
+    def __repr__(self) -> str:
+        return f"WorkerStart(client={self.client!r}, worker_id={self.worker_id!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerShutdown(Observer):
+class WorkerShutdown(Observer, frozen=True, kw_only=True):
     """A worker has settled everything that it had claimed, and is about to end."""
 
     client: Client
@@ -56,24 +58,21 @@ class WorkerShutdown(Observer):
     reason: ShutdownReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFetch(Observer):
+class JobFetch(Observer, frozen=True, kw_only=True):
     """A claimed job got a slot."""
 
     job: Job
     worker_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobStart(Observer):
+class JobStart(Observer, frozen=True, kw_only=True):
     """No hook objected, and the task is about to be called."""
 
     job: Job
     worker_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobComplete(Observer):
+class JobComplete(Observer, frozen=True, kw_only=True):
     """A job is done, and its row is gone."""
 
     job: Job
@@ -81,8 +80,7 @@ class JobComplete(Observer):
     duration: timedelta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFail(Observer):
+class JobFail(Observer, frozen=True, kw_only=True):
     """An attempt failed, and the job waits for the next one."""
 
     job: Job
@@ -91,8 +89,7 @@ class JobFail(Observer):
     will_retry: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPermanentlyFail(Observer):
+class JobPermanentlyFail(Observer, frozen=True, kw_only=True):
     """The last attempt failed. `JobFail` does not fire for it."""
 
     job: Job
@@ -100,8 +97,7 @@ class JobPermanentlyFail(Observer):
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobInterrupted(Observer):
+class JobInterrupted(Observer, frozen=True, kw_only=True):
     """A job that was cut short went back."""
 
     job: Job
@@ -109,8 +105,7 @@ class JobInterrupted(Observer):
     reason: FailureReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettleRefused(Observer):
+class SettleRefused(Observer, frozen=True, kw_only=True):
     """A worker came too late: its claim was lost, and how its attempt ended was not recorded."""
 
     job_id: int
@@ -118,8 +113,7 @@ class SettleRefused(Observer):
     outcome: SettleOutcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerRecovered(Observer):
+class WorkerRecovered(Observer, frozen=True, kw_only=True):
     """A sweep found dead workers and gave their jobs back."""
 
     worker_id: str
@@ -127,31 +121,27 @@ class WorkerRecovered(Observer):
     jobs_recovered: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CronTick(Observer):
+class CronTick(Observer, frozen=True, kw_only=True):
     """A minute began, and the crontabs are about to be looked at."""
 
     timestamp: datetime
     crontabs: Sequence[CrontabEntry]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CronJobScheduled(Observer):
+class CronJobScheduled(Observer, frozen=True, kw_only=True):
     """A crontab added a job."""
 
     crontab: CrontabEntry
     scheduled_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalQueueInit(Observer):
+class LocalQueueInit(Observer, frozen=True, kw_only=True):
     """A local queue begins."""
 
     worker_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalQueueSetMode(Observer):
+class LocalQueueSetMode(Observer, frozen=True, kw_only=True):
     """A local queue does something else from now on."""
 
     worker_id: str
@@ -159,24 +149,21 @@ class LocalQueueSetMode(Observer):
     new_mode: LocalQueueMode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalQueueGetJobsComplete(Observer):
+class LocalQueueGetJobsComplete(Observer, frozen=True, kw_only=True):
     """A local queue has fetched jobs, or found that there are none."""
 
     worker_id: str
     jobs_count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalQueueReturnJobs(Observer):
+class LocalQueueReturnJobs(Observer, frozen=True, kw_only=True):
     """A local queue gave jobs back that it had fetched but not started."""
 
     worker_id: str
     jobs_count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalQueueRefetchDelayStart(Observer):
+class LocalQueueRefetchDelayStart(Observer, frozen=True, kw_only=True):
     """A local queue found few jobs and pauses before it looks again."""
 
     worker_id: str
@@ -187,8 +174,7 @@ class LocalQueueRefetchDelayStart(Observer):
     """So many new jobs end the pause early; None if none do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalQueueRefetchDelayAbort(Observer):
+class LocalQueueRefetchDelayAbort(Observer, frozen=True, kw_only=True):
     """New jobs ended the pause of a local queue early."""
 
     worker_id: str
@@ -196,8 +182,7 @@ class LocalQueueRefetchDelayAbort(Observer):
     abort_threshold: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalQueueRefetchDelayExpired(Observer):
+class LocalQueueRefetchDelayExpired(Observer, frozen=True, kw_only=True):
     """The pause of a local queue is over."""
 
     worker_id: str

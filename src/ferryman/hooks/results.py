@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, overload
+
+import msgspec
 
 from ferryman.errors import InvalidJobError
 from ferryman.jobs import SMALLINT_MAX, check_integer, check_time
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 P_co = TypeVar("P_co", covariant=True)
 
@@ -38,13 +38,11 @@ class Continue(Generic[P_co]):
         object.__setattr__(self, "payload", payload)
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(msgspec.Struct, frozen=True):
     """Do not do it: a job that would run counts as completed, a job that would be added is not added."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(msgspec.Struct, frozen=True):
     """Fail the attempt, or refuse the job, with this message."""
 
     message: str
@@ -62,10 +60,8 @@ JobScheduleResult: TypeAlias = Continue[Any] | Skip | Fail
 """What a hook of `BeforeJobSchedule` answers; None is `Continue` with the payload as it is."""
 
 
-class JobRecoveryResult:
+class JobRecoveryResult(msgspec.Struct, frozen=True):
     """What a hook of `JobRecovery` answers: one of the four below, each to be called; None is `Default()`."""
-
-    __slots__ = ()
 
     Default: ClassVar[type[_Default]]
     """Follow the configured recovery."""
@@ -76,14 +72,16 @@ class JobRecoveryResult:
     Skip: ClassVar[type[_Skip]]
     """Leave the job locked. It does not count as recovered."""
 
+    def __repr__(self) -> str:
+        given = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__)
+        return f"{type(self).__qualname__}({', '.join(given)})"
 
-@dataclass(frozen=True, slots=True)
-class _Default(JobRecoveryResult):
+
+class _Default(JobRecoveryResult, frozen=True):
     """Follow the configured recovery."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reschedule(JobRecoveryResult):
+class _Reschedule(JobRecoveryResult, frozen=True):
     """Unlock the job, to run at `run_at`; `attempts`, if given, replaces its count."""
 
     run_at: datetime
@@ -95,13 +93,11 @@ class _Reschedule(JobRecoveryResult):
         check_integer("attempts", self.attempts, 0, SMALLINT_MAX)
 
 
-@dataclass(frozen=True, slots=True)
-class _FailWithBackoff(JobRecoveryResult):
+class _FailWithBackoff(JobRecoveryResult, frozen=True):
     """Count the attempt as failed: the job waits as after any other failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Skip(JobRecoveryResult):
+class _Skip(JobRecoveryResult, frozen=True):
     """Leave the job locked. It does not count as recovered."""
 
 

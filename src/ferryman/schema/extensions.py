@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ferryman.database.statements import Statement, load_statement
 from ferryman.database.steps import Call, Script
@@ -20,8 +21,7 @@ _READ_NAMES = schema_statement("read_names")
 _RECORD = schema_statement("record_extension")
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
+class Extension(msgspec.Struct, frozen=True):
     """A set of objects that come together. Each part has a file that makes it and one, `drop_…`, that drops it."""
 
     id: int

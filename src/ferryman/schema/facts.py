@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ferryman.database.steps import Call
 from ferryman.schema.contract import FUNCTIONS, RELATIONS, schema_statement
@@ -28,8 +29,7 @@ _LEDGER_COLUMNS = {"id", "ts"}
 """Those of the oldest ledgers; `breaking` came later."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedMigration:
+class AppliedMigration(msgspec.Struct, frozen=True):
     """One row of Graphile's ledger."""
 
     id: int
@@ -38,8 +38,7 @@ class AppliedMigration:
     age_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedExtension:
+class AppliedExtension(msgspec.Struct, frozen=True):
     """One row of our own ledger."""
 
     id: int
@@ -47,8 +46,7 @@ class AppliedExtension:
     made: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """A schema as the catalogue and the two ledgers describe it."""
 
     schema: SchemaName

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ferryman.errors import SchemaMissingError
 from ferryman.schema.changing import change
@@ -33,8 +34,7 @@ class Outcome(Enum):
     """All was there; nothing was locked or written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
+class Migration(msgspec.Struct, frozen=True, kw_only=True):
     """What `migrate` did, and to what."""
 
     outcome: Outcome

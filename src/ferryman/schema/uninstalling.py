@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ferryman.errors import IncompatibleSchemaError
 from ferryman.schema.changing import change
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from ferryman.database.steps import Steps
 
 
-@dataclass(frozen=True, slots=True)
-class Uninstallation:
+class Uninstallation(msgspec.Struct, frozen=True):
     """What `uninstall_extensions` did."""
 
     dropped: tuple[str, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ferryman.database.steps import Call
 from ferryman.schema.changing import change
@@ -21,8 +22,7 @@ _RECORD = schema_statement("record_upgrade")
 _ANNOUNCE = schema_statement("announce_upgrade")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upgrade:
+class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     """What `upgrade` did."""
 
     revision_before: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, final, overload
+
+import msgspec
 
 from ferryman.errors import TaskError
 from ferryman.jobs import NO_SPEC, JobSpec
@@ -46,14 +47,13 @@ if TYPE_CHECKING:
         """Accepted only by a first parameter of unknown type, which must not be taken for the context."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDecorator:
+class TaskDecorator(msgspec.Struct, frozen=True):
     """Makes tasks of functions and classes: `@app.task`, or `@app.task(identifier=…, max_attempts=…)`."""
 
     register: Callable[[Task[..., Any]], None]
     identifier: str | None = None
     defaults: JobSpec = NO_SPEC
-    running: Mapping[str, Any] = field(default_factory=dict)
+    running: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     # A class can be called too, so this overlaps with the functions below; the first match is the one that counts.
     @overload

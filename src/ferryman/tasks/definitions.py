@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ferryman.errors import TaskError
 from ferryman.tasks.annotations import signature_of
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from ferryman.tasks.forms import PayloadForm
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """The payload of a task, and the name of the parameter that gets the context."""
 
     form: PayloadForm

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -49,5 +48,7 @@ def is_null(payload_json: str) -> bool:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint to append to a message about an unknown name, or nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
     guess = get_close_matches(name, known, n=1)
     return f" (did you mean {guess[0]!r}?)" if guess else ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+
+import msgspec
 
 from ferryman.tasks.decoders import Decoder, is_list, naming, raw_fields
 from ferryman.tasks.forms import Arguments, ArgumentsError, did_you_mean, is_null
@@ -12,13 +13,10 @@ from ferryman.tasks.mismatches import MismatchError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import msgspec
-
     from ferryman.tasks.parameters import Parameter, Parameters
 
 
-@dataclass(frozen=True, slots=True)
-class KeywordForm:
+class KeywordForm(msgspec.Struct, frozen=True):
     """A JSON object with a key for each parameter.
 
     Keys that begin with `_` belong to the queue, as `_cron` does: they are dropped unless a parameter has that name.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,8 +20,7 @@ def is_structured(type_: Any) -> bool:
     return is_pydantic_model(type_) or _is_object(type_info(type_))
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectDecoder:
+class ObjectDecoder(msgspec.Struct, frozen=True):
     """Decodes a whole payload that is a JSON object.
 
     Keys that begin with `_` belong to the queue, as `_cron` does: they are dropped unless the type has such a field.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
 
 from ferryman.errors import TaskError
 from ferryman.tasks.annotations import is_context, mentions_context, resolved, signature_of
@@ -22,8 +23,7 @@ _MODULES = re.compile(r"[\w.<>]+\.")
 _STARS: dict[Any, str] = {inspect.Parameter.VAR_KEYWORD: "**", inspect.Parameter.VAR_POSITIONAL: "*"}
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """One parameter that is filled from the payload."""
 
     name: str
@@ -36,8 +36,7 @@ class Parameter:
         return self.shown
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(msgspec.Struct, frozen=True):
     """All parameters of a task.
 
     context: the name of the parameter that gets the `WorkerContext`, if any

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-@dataclass(frozen=True, slots=True)
-class QueueTemplate:
+class QueueTemplate(msgspec.Struct, frozen=True):
     """A name with places in braces, each the name of a payload field, or of a field within one: `{order.id}`."""
 
     text: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from ferryman.errors import TaskError
 from ferryman.retries import ON_CRASH, AnyRetryPolicy, GraphileBackoff, OnCrash, RetryPolicy, as_policy
@@ -12,8 +13,7 @@ from ferryman.retries import ON_CRASH, AnyRetryPolicy, GraphileBackoff, OnCrash,
 RunIn: TypeAlias = Literal["loop", "thread", "process"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the jobs of a task are run.
 
     run_in: "loop" for async functions, "thread" or "process" for others (default: by the kind of function)
@@ -25,7 +25,7 @@ class RunOptions:
 
     run_in: RunIn
     timeout: timedelta | None = None
-    retry: RetryPolicy = GraphileBackoff()  # noqa: RUF009 - a frozen value
+    retry: RetryPolicy = GraphileBackoff()
     is_batch: bool = False
     on_crash: OnCrash | None = None
 

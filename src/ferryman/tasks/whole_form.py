@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ferryman.payloads import is_pydantic_model
 from ferryman.tasks.forms import Arguments, ArgumentsError, is_null
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from ferryman.tasks.parameters import Parameter
 
 
-@dataclass(frozen=True, slots=True)
-class WholeForm:
+class WholeForm(msgspec.Struct, frozen=True):
     """One structured parameter, whose value is the payload. Null stands for its default."""
 
     parameter: Parameter
@@ -51,8 +51,7 @@ class WholeForm:
         return Arguments(kwargs={self.parameter.name: value})
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceForm:
+class InstanceForm(msgspec.Struct, frozen=True):
     """An instance of a task class."""
 
     task_class: type

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ferryman.queries import working
 from ferryman.worker import sync_points

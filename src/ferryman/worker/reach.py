@@ -11,8 +11,10 @@ Nothing is kept that could be out of date: every claim looks at what the table h
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from ferryman.queries.working import Search
 
@@ -24,8 +26,7 @@ LARGEST_WINDOW = 1_000_000
 SECONDS_OF_LOOKING_FURTHER = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True):
     """How far to look.
 
     width: how many jobs to look at for each one that is wanted

@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ferryman.worker.children.results import ChildLog
 
@@ -24,8 +25,7 @@ _PLAIN = (str, int, float, bool, type(None))
 _formatter = logging.Formatter()
 
 
-@dataclass(frozen=True, slots=True)
-class LogLevels:
+class LogLevels(msgspec.Struct, frozen=True):
     """Which records a worker wants.
 
     by_logger: the levels that were set; the root logger's name is empty

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
 
 from ferryman.errors import TaskError
 from ferryman.worker.children.logs import LogLevels
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from ferryman.tasks import Task
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPlace:
+class TaskPlace(msgspec.Struct, frozen=True):
     """Where another process finds what was made a task."""
 
     module: str
@@ -50,8 +50,7 @@ class TaskPlace:
         return found is task or found is getattr(task, "__wrapped__", None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildOrder:
+class ChildOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One job for a child: only plain values, which every process can read."""
 
     place: TaskPlace
@@ -59,7 +58,7 @@ class ChildOrder:
     job: Job
     worker_id: str
     lease: Lease | None = None
-    log_levels: LogLevels = field(default_factory=LogLevels.of_this_process)
+    log_levels: LogLevels = msgspec.field(default_factory=LogLevels.of_this_process)
 
     def __str__(self) -> str:
         return f"job {self.job.id} ({self.identifier!r})"

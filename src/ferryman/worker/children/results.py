@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import msgspec
 
 from ferryman.worker.children.carrying import pack_exception, unpack_exception
 
@@ -13,15 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class ChildSuccess:
+class ChildSuccess(msgspec.Struct, frozen=True):
     """The task returned."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildFailure:
+class ChildFailure(msgspec.Struct, frozen=True, kw_only=True):
     """The task raised, or could not be run.
 
     error_type: the qualified name of the exception's class; built-in ones have no module
@@ -33,7 +32,7 @@ class ChildFailure:
     error_type: str
     message: str
     traceback_text: str
-    pickled: bytes | None = field(default=None, repr=False)
+    pickled: bytes | None = None
 
     @classmethod
     def of(cls, error: BaseException, message: str | None = None) -> Self:
@@ -54,21 +53,18 @@ class ChildFailure:
 ChildResult: TypeAlias = ChildSuccess | ChildFailure
 
 
-@dataclass(frozen=True, slots=True)
-class ChildProgress:
+class ChildProgress(msgspec.Struct, frozen=True):
     """How far the task is."""
 
     fraction: float
     message: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ChildUsedLease:
+class ChildUsedLease(msgspec.Struct, frozen=True):
     """The task has completed its job in a transaction of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChildLog:
+class ChildLog(msgspec.Struct, frozen=True):
     """The task, or something that it uses, has logged.
 
     fields: those of a `logging.LogRecord`, as plain values
@@ -77,8 +73,7 @@ class ChildLog:
     fields: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ChildAsksKeys:
+class ChildAsksKeys(msgspec.Struct, frozen=True):
     """The task wants to complete its job, and needs to know the claim as it is by now. It waits for the answer."""
 
 
