@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +107,8 @@ def _checked_table(file: Path) -> dict[str, Any]:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - where programs run there is mostly no pyproject.toml
+
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -118,6 +118,8 @@ def _read(file: Path) -> dict[str, Any]:
 def _check_name(name: str, file: Path) -> None:
     known = [item.name for item in fields(Settings)]
     if name not in known:
+        from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
         guess = get_close_matches(name, known, n=1)
         hint = f"did you mean {guess[0]!r}?" if guess else f"known settings: {', '.join(known)}"
         raise ConfigurationError(f"unknown setting {name!r} in [tool.ferryman] of {file}; {hint}")

@@ -4,7 +4,6 @@ from ferryman.client.asynchronous import Client
 from ferryman.client.blocking import SyncClient
 from ferryman.client.cleaning import Cleaned, CleanupTask
 from ferryman.client.reading import JobCounts, JobPage, JobProgress
-from ferryman.client.schedules import KnownCrontab, Schedule
 
 __all__ = [
     "Cleaned",
@@ -13,7 +12,5 @@ __all__ = [
     "JobCounts",
     "JobPage",
     "JobProgress",
-    "KnownCrontab",
-    "Schedule",
     "SyncClient",
 ]

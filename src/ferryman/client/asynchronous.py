@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, Ty
 from ferryman.client import adding, cleaning, health, managing, reading, recovering, schema
 from ferryman.client.base import BaseClient
 from ferryman.client.retrying import pause_before, should_try_again
-from ferryman.client.schedule_access import Schedules
 from ferryman.database.pools import open_async_pool
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import DatabaseError
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ferryman.client.core import Core
+    from ferryman.client.schedule_access import Schedules
     from ferryman.database.addresses import Address
     from ferryman.database.pools import AsyncPool
     from ferryman.database.steps import Steps
@@ -96,6 +96,8 @@ class Client(BaseClient):
     @property
     def schedules(self) -> Schedules:
         """Schedules that are kept in the database: add, change, pause and remove them while workers run."""
+        from ferryman.client.schedule_access import Schedules  # noqa: PLC0415 - brings all of cron
+
         return Schedules(self)
 
     async def open(self) -> Self:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, LiteralString
 from ferryman.client.core import Core
 from ferryman.database.addresses import find_address, is_embedded, parse_address
 from ferryman.database.identifiers import SchemaName
-from ferryman.embedded import EmbeddedPostgres
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import HookRegistry
 from ferryman.settings import Settings
@@ -15,6 +14,7 @@ from ferryman.tasks import TaskRegistry
 
 if TYPE_CHECKING:
     from ferryman.database.addresses import Address
+    from ferryman.embedded import EmbeddedPostgres
 
 
 class BaseClient:
@@ -70,6 +70,8 @@ class BaseClient:
         url = self._settings.database_url
         if url is None or not is_embedded(url):
             return find_address(url)
+        from ferryman.embedded import EmbeddedPostgres  # noqa: PLC0415 - for development, not for most programs
+
         self._server = EmbeddedPostgres.from_dsn(url).start()
         return parse_address(self._server.dsn)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar
 from ferryman.client import adding, cleaning, health, managing, reading, recovering, schema
 from ferryman.client.base import BaseClient
 from ferryman.client.retrying import pause_before, should_try_again
-from ferryman.client.schedule_access import SyncSchedules
 from ferryman.database.pools import open_sync_pool
 from ferryman.database.sessions import SyncSession
 from ferryman.errors import DatabaseError
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ferryman.client.core import Core
+    from ferryman.client.schedule_access import SyncSchedules
     from ferryman.database.pools import SyncPool
     from ferryman.database.steps import Steps
 
@@ -92,6 +92,8 @@ class SyncClient(BaseClient):
     @property
     def schedules(self) -> SyncSchedules:
         """Schedules that are kept in the database: add, change, pause and remove them while workers run."""
+        from ferryman.client.schedule_access import SyncSchedules  # noqa: PLC0415 - brings all of cron
+
         return SyncSchedules(self)
 
     def open(self) -> Self:

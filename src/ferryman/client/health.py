@@ -1,23 +1,20 @@
-"""Looking at the health of a queue and of its database, and mending what can be mended."""
+"""Looking at the health of a queue and of its database, and mending what can be mended.
+
+The checks and their statements are imported when they are asked for: workers and producers never do.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
-from ferryman.client.cleaning import CleanupTask, cleanup, under_lock
 from ferryman.errors import InvalidJobError
-from ferryman.health import HealthLimits, Repair, Repaired, Tuning
-from ferryman.health.checking import examine
-from ferryman.health.tuning import change
-from ferryman.health.worker_checks import NODE_LOCK_SECONDS
-from ferryman.queries import cleaning, health
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ferryman.client.core import Core
-    from ferryman.database.steps import Row, Steps
-    from ferryman.health import HealthReport, Tuned
+    from ferryman.database.steps import Steps
+    from ferryman.health import HealthLimits, HealthReport, Repair, Repaired, Tuned, Tuning
 
 
 def check_health(core: Core, *, limits: HealthLimits | None = None) -> Steps[HealthReport]:
@@ -25,6 +22,9 @@ def check_health(core: Core, *, limits: HealthLimits | None = None) -> Steps[Hea
 
     A check that cannot be made is a finding of its own, as for a role that may not read some tables.
     """
+    from ferryman.health import HealthLimits  # noqa: PLC0415 - see above
+    from ferryman.health.checking import examine  # noqa: PLC0415 - see above
+
     report = yield from examine(core.schema, limits or HealthLimits())
     return report
 
@@ -35,11 +35,10 @@ def repair_health(core: Core, repairs: Iterable[Repair | str]) -> Steps[tuple[Re
     Everything is looked at again by the statement that changes it. The lock of a worker that may live is never touched.
     `HealthReport.repairs` says what there is to mend.
     """
-    done = []
-    for repair in _checked(repairs):
-        repaired = yield from _repaired(core, repair)
-        done.append(repaired)
-    return tuple(done)
+    from ferryman.client.repairing import repair  # noqa: PLC0415 - see above
+
+    repaired = yield from repair(core, repairs)
+    return repaired
 
 
 def tune(core: Core, tuning: Tuning | str, *, dry_run: bool = False) -> Steps[Tuned]:
@@ -48,7 +47,7 @@ def tune(core: Core, tuning: Tuning | str, *, dry_run: bool = False) -> Steps[Tu
     Producers and workers continue meanwhile, and Node and Rust workers too. `Tuning` says what there is.
     dry_run: whether only to say what would be done
     """
-    return (yield from change(core.schema, _checked_tuning(tuning), is_wanted=True, dry_run=dry_run))
+    return (yield from _change(core, tuning, is_wanted=True, dry_run=dry_run))
 
 
 def untune(core: Core, tuning: Tuning | str, *, dry_run: bool = False) -> Steps[Tuned]:
@@ -56,52 +55,16 @@ def untune(core: Core, tuning: Tuning | str, *, dry_run: bool = False) -> Steps[
 
     dry_run: whether only to say what would be done
     """
-    return (yield from change(core.schema, _checked_tuning(tuning), is_wanted=False, dry_run=dry_run))
+    return (yield from _change(core, tuning, is_wanted=False, dry_run=dry_run))
 
 
-def _repaired(core: Core, repair: Repair) -> Steps[Repaired]:
-    names: Sequence[str]
-    match repair:
-        case Repair.WEDGED_QUEUES:
-            silent_for = HealthLimits().silent_for.total_seconds()
-            rows = yield health.free_wedged(silent_for=silent_for, locked_for=NODE_LOCK_SECONDS)
-            names = [name for (name,) in rows]
-        case Repair.DANGLING_QUEUES:
-            names = _made((yield from under_lock(cleaning.LOCK_QUEUES, health.MEND_QUEUES)))
-        case Repair.DANGLING_TASKS:
-            names = _made((yield from under_lock(cleaning.LOCK_TASKS, health.MEND_TASKS)))
-        case Repair.LEFTOVERS:
-            [(marks, progress)] = yield health.FORGET_LEFTOVERS
-            return Repaired(repair, marks + progress)
-        case Repair.UNUSED_QUEUES:
-            names = (yield from cleanup(core, [CleanupTask.GC_JOB_QUEUES])).queue_names
-        case Repair.UNUSED_TASKS:
-            known = yield health.KNOWN_TASKS
-            kept = [identifier for (identifier,) in known]
-            cleaned = yield from cleanup(core, [CleanupTask.GC_TASK_IDENTIFIERS], keep_task_identifiers=kept)
-            names = cleaned.task_identifiers
-        case never:
-            assert_never(never)
-    return Repaired(repair, len(names), tuple(names))
+def _change(core: Core, tuning: Tuning | str, *, is_wanted: bool, dry_run: bool) -> Steps[Tuned]:
+    from ferryman.health import Tuning  # noqa: PLC0415 - see above
+    from ferryman.health.tuning import change  # noqa: PLC0415 - see above
 
-
-def _made(rows: Sequence[Row]) -> Sequence[str]:
-    [(names, _)] = rows
-    return names or ()
-
-
-def _checked(repairs: Iterable[Repair | str]) -> list[Repair]:
-    given = [repairs] if isinstance(repairs, str) else list(repairs)
     try:
-        return list(dict.fromkeys(Repair(repair) for repair in given))
-    except ValueError:
-        allowed = ", ".join(repr(repair.value) for repair in Repair)
-        raise InvalidJobError(f"repairs must be some of {allowed}; got {given!r}. Nothing was changed.") from None
-
-
-def _checked_tuning(tuning: Tuning | str) -> Tuning:
-    try:
-        return Tuning(tuning)
+        wanted = Tuning(tuning)
     except ValueError:
         allowed = ", ".join(repr(each.value) for each in Tuning)
         raise InvalidJobError(f"tuning must be one of {allowed}; got {tuning!r}. Nothing was changed.") from None
+    return (yield from change(core.schema, wanted, is_wanted=is_wanted, dry_run=dry_run))

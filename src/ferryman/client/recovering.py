@@ -1,4 +1,7 @@
-"""Taking jobs from dead workers by hand, and looking at workers and crashes."""
+"""Taking jobs from dead workers by hand, and looking at workers and crashes.
+
+Sweeps and their results are imported when they are asked for: mostly it is a worker that sweeps.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,21 @@ from typing import TYPE_CHECKING, Any
 from ferryman.client.managing import check_ids
 from ferryman.errors import InvalidJobError
 from ferryman.queries import recovering
-from ferryman.recovery import retention
 from ferryman.recovery.config import WorkerRecoveryConfig
-from ferryman.recovery.results import ActiveWorker, Crash, LostWorker, SweepStaleWorkersOptions
-from ferryman.recovery.sweeping import Sweep, sweep_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ferryman.client.core import Core
     from ferryman.database.steps import Steps
-    from ferryman.recovery.results import Pruned, SweepStaleWorkersResult
+    from ferryman.recovery.results import (
+        ActiveWorker,
+        Crash,
+        LostWorker,
+        Pruned,
+        SweepStaleWorkersOptions,
+        SweepStaleWorkersResult,
+    )
 
 MOST_LOST_WORKERS = 1000
 
@@ -40,6 +47,9 @@ def sweep_stale_workers_with_config(
     core: Core, config: WorkerRecoveryConfig, options: SweepStaleWorkersOptions | None = None
 ) -> Steps[SweepStaleWorkersResult]:
     """Like `sweep_stale_workers`, with settings of your own. Whether the config is enabled plays no part."""
+    from ferryman.recovery.results import SweepStaleWorkersOptions  # noqa: PLC0415 - see above
+    from ferryman.recovery.sweeping import Sweep, sweep_once  # noqa: PLC0415 - see above
+
     sweep = Sweep(
         schema_name=core.schema.name,
         settings=config.settings,
@@ -53,6 +63,8 @@ def sweep_stale_workers_with_config(
 
 def list_active_workers(_core: Core, threshold: timedelta = timedelta(minutes=5)) -> Steps[list[ActiveWorker]]:
     """The registered workers, the longest-lived first. Stale are those without a sign of life for the threshold."""
+    from ferryman.recovery.results import ActiveWorker  # noqa: PLC0415 - see above
+
     if not isinstance(threshold, timedelta) or threshold <= timedelta():
         raise InvalidJobError(f"threshold must be a timedelta of more than nothing; got {threshold!r}")
     rows = yield recovering.list_active_workers(threshold.total_seconds())
@@ -70,6 +82,8 @@ def list_active_workers(_core: Core, threshold: timedelta = timedelta(minutes=5)
 
 def list_lost_workers(_core: Core, limit: int = 50) -> Steps[list[LostWorker]]:
     """The workers that were found dead and are still remembered, newest first."""
+    from ferryman.recovery.results import LostWorker  # noqa: PLC0415 - see above
+
     if not 1 <= limit <= MOST_LOST_WORKERS:
         raise InvalidJobError(f"limit must be between 1 and {MOST_LOST_WORKERS}; got {limit!r}")
     rows = yield recovering.list_lost_workers(limit)
@@ -89,6 +103,8 @@ def list_lost_workers(_core: Core, limit: int = 50) -> Steps[list[LostWorker]]:
 
 def list_crashes(_core: Core, job_id: int) -> Steps[list[Crash]]:
     """Every time that this job was taken from a dead worker, oldest first, as far as it is remembered."""
+    from ferryman.recovery.results import Crash  # noqa: PLC0415 - see above
+
     [checked] = check_ids([job_id])
     rows = yield recovering.list_crashes(checked)
     return [
@@ -107,6 +123,8 @@ def list_crashes(_core: Core, job_id: int) -> Steps[list[Crash]]:
 
 def prune_recovery_records(core: Core, config: WorkerRecoveryConfig | None = None) -> Steps[Pruned]:
     """Forget lost workers and crashes that are older than the config's retention. Workers do it every hour."""
+    from ferryman.recovery import retention  # noqa: PLC0415 - see above
+
     settings = (config or WorkerRecoveryConfig()).settings
     pruned = yield from retention.prune(core.schema.name, settings)
     return pruned

@@ -1,13 +1,20 @@
 """Schedules: what they are made of, and how they are written."""
 
-from ferryman.cron.builder import Cron, CronOptions, Weekday
-from ferryman.cron.crontab import Crontab
-from ferryman.cron.fill import CrontabFill
-from ferryman.cron.parsing import parse_crontab
-from ferryman.cron.pattern import parse_timer
-from ferryman.cron.registry import CrontabRegistry
-from ferryman.cron.timer import CrontabTimer
-from ferryman.cron.words import describe, next_times
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferryman.on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from ferryman.cron.builder import Cron, CronOptions, Weekday
+    from ferryman.cron.crontab import Crontab
+    from ferryman.cron.fill import CrontabFill
+    from ferryman.cron.parsing import parse_crontab
+    from ferryman.cron.pattern import parse_timer
+    from ferryman.cron.registry import CrontabRegistry
+    from ferryman.cron.timer import CrontabTimer
+    from ferryman.cron.words import describe, next_times
 
 __all__ = [
     "Cron",
@@ -22,3 +29,18 @@ __all__ = [
     "parse_crontab",
     "parse_timer",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = names_on_demand(
+        __name__,
+        {
+            "ferryman.cron.builder": "Cron CronOptions Weekday",
+            "ferryman.cron.crontab": "Crontab",
+            "ferryman.cron.fill": "CrontabFill",
+            "ferryman.cron.parsing": "parse_crontab",
+            "ferryman.cron.pattern": "parse_timer",
+            "ferryman.cron.registry": "CrontabRegistry",
+            "ferryman.cron.timer": "CrontabTimer",
+            "ferryman.cron.words": "describe next_times",
+        },
+    )

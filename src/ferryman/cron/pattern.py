@@ -16,7 +16,6 @@ SPACE = r"[\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\uf
 FIELD = r"([0-9*/,-]+)"
 FIVE_FIELDS = rf"{SPACE}++".join([FIELD] * 5)
 
-_PATTERN = re.compile(FIVE_FIELDS)
 _NUMBER = re.compile(r"([0-9]+)")
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 _WILDCARD = re.compile(r"\*(?:/([0-9]+))?")
@@ -43,7 +42,7 @@ PLACES = (
 
 def parse_timer(pattern: str) -> CrontabTimer:
     """The timer that a pattern such as `0 8 * * 1-5` stands for; `CrontabError` when it cannot be read."""
-    found = _PATTERN.fullmatch(pattern)
+    found = re.fullmatch(FIVE_FIELDS, pattern)  # compiled when it is first needed: that takes a millisecond
     if found is None:
         raise CrontabError(f"Invalid cron pattern {pattern!r}{hint_about(pattern, behind='nothing')}")
     return read_fields(found.groups(), f"pattern {pattern!r}")

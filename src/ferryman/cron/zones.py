@@ -8,7 +8,6 @@ tied to a time of day.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -43,6 +42,8 @@ def _hint_about(name: object) -> str:
     if not known:
         return ": this system has no time zone data. Install the package tzdata."
     by_lower = {zone.lower(): zone for zone in known}
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
     guesses = get_close_matches(str(name).lower(), by_lower, n=1)
     hint = f"did you mean {by_lower[guesses[0]]}?" if guesses else "use a name such as Europe/Paris"
     return f": {hint}"

@@ -6,7 +6,6 @@ Its setters have the names of the settings, so the values are read from `config.
 from __future__ import annotations
 
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypedDict
 
 from ferryman.errors import ConfigurationError
@@ -157,6 +156,8 @@ class WorkerRecoveryConfig:
 def _refuse_unknown(choices: RecoveryChoices) -> None:
     for name in choices:
         if name not in _NAMES:
+            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
             close = get_close_matches(name, _NAMES, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(_NAMES)}"
             raise ConfigurationError(f"unknown setting {name!r} of worker_recovery; {hint}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 
 
 class Identity:
@@ -20,5 +20,5 @@ class Identity:
 
     def renew(self) -> str:
         """Take a new id; what was claimed under the old one can no longer be settled."""
-        self.id = self._prefix + secrets.token_hex(9)
+        self.id = self._prefix + os.urandom(9).hex()
         return self.id

@@ -19,17 +19,14 @@ from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.handling import Handlers
 from ferryman.worker.interruptions import Interruptions
 from ferryman.worker.listener import Listener
-from ferryman.worker.local_queue import LocalQueue
 from ferryman.worker.long_jobs import LongJobs
 from ferryman.worker.loop_watch import LoopWatch
 from ferryman.worker.outcomes import Completed
 from ferryman.worker.progress import Progress
-from ferryman.worker.recovering import Recovering
 from ferryman.worker.reports import Reports
 from ferryman.worker.running import Running
 from ferryman.worker.schema_watch import SchemaWatch
 from ferryman.worker.settler import Settler
-from ferryman.worker.start_marks import StartMarks
 from ferryman.worker.threads import Threads
 from ferryman.worker.trouble import Trouble
 
@@ -44,8 +41,11 @@ if TYPE_CHECKING:
     from ferryman.worker.alarm import Alarm
     from ferryman.worker.claims import Claim
     from ferryman.worker.identity import Identity
+    from ferryman.worker.local_queue import LocalQueue
     from ferryman.worker.options import WorkerOptions
     from ferryman.worker.outcomes import Settlement
+    from ferryman.worker.recovering import Recovering
+    from ferryman.worker.start_marks import StartMarks
     from ferryman.worker.stopping import Stopping
 
 logger = logging.getLogger("ferryman.worker")
@@ -263,6 +263,8 @@ class Life:
         options = self._options
         if not options.recovery.settings.enabled:
             return None
+        from ferryman.worker.recovering import Recovering  # noqa: PLC0415 - not every worker registers
+
         return Recovering(
             self._client,
             self._identity,
@@ -292,8 +294,6 @@ class Life:
             shutting_down=self._stop.begun,
             progress=self._progress,
         )
-        claims_ahead = self._recovering is not None and options.local_queue is not None
-        marks = StartMarks(self._connection, options.recovery.settings.on_crash) if claims_ahead else None
         return Running(
             attempts,
             self._settler,
@@ -301,11 +301,18 @@ class Life:
             concurrency=options.concurrency,
             find_task=self._task_of,
             take=self._next_waiting,
-            marks=marks,
+            marks=self._make_marks(),
             is_fenced=self._is_fenced,
             interruptions=interruptions,
             on_end=self._has_free_slot,
         )
+
+    def _make_marks(self) -> StartMarks | None:
+        if self._recovering is None or self._options.local_queue is None:
+            return None
+        from ferryman.worker.start_marks import StartMarks  # noqa: PLC0415 - not every worker claims ahead
+
+        return StartMarks(self._connection, self._options.recovery.settings.on_crash)
 
     def _make_claim_loop(self) -> ClaimLoop:
         return ClaimLoop(
@@ -321,6 +328,8 @@ class Life:
         )
 
     def _make_local_queue(self) -> LocalQueue:
+        from ferryman.worker.local_queue import LocalQueue  # noqa: PLC0415 - not every worker claims ahead
+
         options = self._options
         assert options.local_queue is not None  # noqa: S101 - asked for by the caller
         return LocalQueue(

@@ -7,6 +7,7 @@ thread asks the loop for a sign of life; when none comes, it looks where the loo
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import sys
 import sysconfig
@@ -22,17 +23,6 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
 logger = logging.getLogger("ferryman.worker")
-
-_NOT_THE_USERS = tuple(
-    str(Path(place).resolve())
-    for place in (
-        Path(ferryman.__file__).parent,
-        sysconfig.get_path("stdlib"),
-        sysconfig.get_path("platstdlib"),
-        sysconfig.get_path("purelib"),
-        sysconfig.get_path("platlib"),
-    )
-)
 
 
 class LoopWatch:
@@ -99,7 +89,15 @@ def _users_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost place in code that is neither Python's nor a library's nor ours."""
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(("<frozen", *_NOT_THE_USERS)):
+        if not name.startswith(_not_the_users()):
             return frame
         frame = frame.f_back
     return None
+
+
+@functools.cache
+def _not_the_users() -> tuple[str, ...]:
+    """How the file names of such code begin."""
+    places = [Path(ferryman.__file__).parent]
+    places += [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return ("<frozen", *(str(place.resolve()) for place in places))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ferryman import SyncClient
-    from ferryman.client import KnownCrontab, Schedule
+    from ferryman.client.schedules import KnownCrontab, Schedule
 
 COLUMNS = ("identifier", "task", "when", "state", "last", "next")
 WHOLE = {"state", "last", "next"}

@@ -10,7 +10,7 @@ from ferryman.cli.cron.check import entry_document
 from ferryman.cli.tables import timestamp
 
 if TYPE_CHECKING:
-    from ferryman.client import Schedule
+    from ferryman.client.schedules import Schedule
 
 
 def schedule_document(schedule: Schedule) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ferryman.worker.children.framing import receive_frame, send_frame
 from ferryman.worker.children.importing import refuse_while_importing
-from ferryman.worker.children.starting import describe_this_process, start_process
 
 if TYPE_CHECKING:
     import subprocess
@@ -46,13 +45,15 @@ class Child:
     @classmethod
     def start(cls) -> Self:
         """Start a process. `OSError` or `RuntimeError` when the system has no process, file or thread to spare."""
+        from ferryman.worker.children import starting  # noqa: PLC0415 - brings multiprocessing, which few need
+
         refuse_while_importing()
-        preparation = describe_this_process()
+        preparation = starting.describe_this_process()
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)
             with theirs:
-                process = start_process(theirs, preparation["sys_path"])
+                process = starting.start_process(theirs, preparation["sys_path"])
             return cls._watched(process, ours, preparation)
         except BaseException:
             ours.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from contextlib import contextmanager
-from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any
 
 from ferryman.errors import TaskError
@@ -35,8 +34,11 @@ class Modules:
     """The modules of tasks, as the worker that started this child would import them."""
 
     def __init__(self, preparation: dict[str, Any]) -> None:
+        from multiprocessing import spawn  # noqa: PLC0415 - only in a child; a worker asks this module something else
+
+        self._prepare = spawn.prepare
         self._main = {key: preparation[key] for key in _MAIN_KEYS if key in preparation}
-        spawn.prepare({key: value for key, value in preparation.items() if key not in _MAIN_KEYS})
+        self._prepare({key: value for key, value in preparation.items() if key not in _MAIN_KEYS})
 
     def load(self, name: str) -> object:
         """Import a module, or give back the one that was imported before."""
@@ -49,7 +51,7 @@ class Modules:
     def _prepare_main(self) -> None:
         # Only when a task lives there: most scripts import far more than their tasks need.
         if self._main:
-            spawn.prepare(self._main)
+            self._prepare(self._main)
             self._main = {}
 
 
