@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from contract import main, trivial
 
-from ferryman import App, JobSpec, Worker
-from ferryman.worker.local_queue import LocalQueueConfig
+from ferryman import App, JobSpec, LocalQueueConfig, Worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -1,8 +1,8 @@
 """Standing: what it takes to have a worker at all.
 
-Start-up: from starting the process until it takes a job that was waiting. Idle: connections, transactions per second
-and memory of one worker that has run one job and has nothing to do, default settings. All of them are idle at the same
-time, each in a database of its own.
+Start-up: from starting the process until it takes a job that was waiting; Ferryman and Node, which a promise is about,
+start 20 times more, by turns. Idle: connections, transactions per second and memory of one worker that has run one job
+and has nothing to do, default settings. All of them are idle at the same time, each in a database of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from benchmarks.products import DEFAULT, RAW
+from benchmarks.products import DEFAULT, FERRYMAN, NODE, RAW
 from benchmarks.results import Part
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ SECONDS, QUICK_SECONDS = 15, 3
 SECONDS_TO_CALM_DOWN = 12
 """PostgreSQL counts what a session did up to 10 seconds after it fell idle."""
 ROUNDS = 2
+STARTS, QUICK_STARTS = 20, 1
+"""How often Ferryman and Node are started besides."""
 
 TRANSACTIONS = "select datname, xact_commit + xact_rollback from pg_stat_database"
 CONNECTIONS = "select datname, count(*) from pg_stat_activity where backend_type = 'client backend' group by datname"
@@ -34,6 +36,7 @@ CONNECTIONS = "select datname, count(*) from pg_stat_activity where backend_type
 def measure(bench: Bench) -> Part:
     part = Part("standing")
     products = [product for product in bench.products if product is not RAW]
+    _compare_starts(bench, part)
     for number in range(min(bench.rounds, ROUNDS)):
         # Idle workers hardly disturb each other, and all wait as long: so they are watched together.
         with ExitStack() as stack:
@@ -47,6 +50,16 @@ def measure(bench: Bench) -> Part:
         bench.keep(part)
     part.series.sort(key=lambda one: [START, IDLE].index(one.scenario))
     return part
+
+
+def _compare_starts(bench: Bench, part: Part) -> None:
+    """Start the two by turns, each first as often as the other, and end them after their first job."""
+    pair = [product for product in bench.products if product in (FERRYMAN, NODE)]
+    for number in range(QUICK_STARTS if bench.quick else STARTS):
+        pair.reverse()
+        for product in bench.interleaved(part, pair, what=f"start {number + 1}", rounds=1):
+            with ExitStack() as stack:
+                _started(bench, product, part, stack)
 
 
 def _started(bench: Bench, product: Product, part: Part, stack: ExitStack) -> Program | None:
