@@ -138,6 +138,31 @@ async def test_a_job_that_is_claimed_anew_while_hooks_think_is_left_alone(tables
     assert (tables.job(job_id)["locked_by"], tables.crashes()) == ("dead", [])
 
 
+@pytest.mark.parametrize("age", ["1 hour", "10 minutes"], ids=["older", "renewed since"])
+async def test_a_queue_that_the_worker_holds_under_another_claim_stays_locked(
+    tables: Tables, sweeper: Client, age: str
+) -> None:
+    """The first claim lost its queue, by the four-hour rule or by hand, and the same worker claimed the queue again."""
+    tables.worker()
+    jobs = [tables.held_job(queue_name="q", age=each) for each in (age, "30 minutes")]
+    hooks, holders = HookRegistry(), {}
+
+    @hooks.on(JobInterrupted)
+    def look(event: JobInterrupted) -> None:
+        holders[event.job.id] = tables.queue("q")["locked_by"]
+
+    assert (await sweep_as_worker(sweeper, hooks=hooks, batch=1)).recovered_count == 2
+    assert holders == dict(zip(jobs, ["dead", None], strict=True))
+
+
+async def test_a_queue_whose_lock_was_not_renewed_with_its_job_is_freed(tables: Tables, sweeper: Client) -> None:
+    """A renewal skips a queue on whose row another transaction works: the queue keeps an older token of the claim."""
+    tables.held_job(tables.worker(), queue_name="q")
+    tables.lock_queue("q", "dead", "2 hours")
+    assert (await sweep_as_worker(sweeper)).recovered_count == 1
+    assert (tables.queue("q")["locked_by"], tables.workers()) == (None, [])
+
+
 async def test_a_job_that_is_completed_while_hooks_think_is_gone(tables: Tables, sweeper: Client) -> None:
     job_id = tables.held_job(tables.worker())
     hooks = HookRegistry()

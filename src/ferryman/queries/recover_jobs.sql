@@ -15,6 +15,9 @@
 -- A job whose key was taken over while it ran is only unlocked: it must not come back to life beside its successor.
 -- Locks: the rows of these jobs and queues, without waiting. What somebody else has locked is left for another time, and
 -- so is a job whose queue is. What is locked is changed by its id and fence; see complete_claims.sql.
+-- A queue is freed only under the token of the job. Under a later one, the same worker has claimed it again. Under an
+-- earlier one, its lock was not renewed with that of the job, or belongs to another claim: forget_dead_workers.sql, which
+-- ends a sweep, frees it when the worker holds no job of it any more.
 with decided as (
     select item.*, timestamptz 'epoch' + item.token * interval '1 microsecond' as locked_at
     from json_to_recordset(cast(cast(:decisions as text) as json)) as item (
@@ -43,19 +46,25 @@ met as (
         ) as job
 ),
 held_queue as (
-    select met.id as job_id, queue.id, met.worker_id, free.id is null as is_busy
+    select met.id as job_id, met.job_queue_id as id, met.worker_id, met.locked_at, free.id is null as is_busy
     from
         met
         cross join lateral (
-            select found.id
-            from :schema._private_job_queues as found
-            where found.id = met.job_queue_id and found.locked_by = met.worker_id
+            select
+            from :schema._private_job_queues as queue
+            where
+                queue.id = met.job_queue_id
+                and queue.locked_by = met.worker_id
+                and queue.locked_at = met.locked_at
             offset 0
-        ) as queue
+        ) as ours
         left join lateral (
-            select found.id
-            from :schema._private_job_queues as found
-            where found.id = queue.id and found.locked_by = met.worker_id
+            select queue.id
+            from :schema._private_job_queues as queue
+            where
+                queue.id = met.job_queue_id
+                and queue.locked_by = met.worker_id
+                and queue.locked_at = met.locked_at
             for update skip locked
         ) as free on true
 ),
@@ -105,6 +114,7 @@ freed as (
         not held_queue.is_busy
         and queue.id = any (array[held_queue.id])
         and queue.locked_by is not distinct from held_queue.worker_id
+        and queue.locked_at is not distinct from held_queue.locked_at
 ),
 unmarked as (
     delete from :schema._ferryman_started_jobs as mark where mark.job_id = any (array(select done.id from done))
