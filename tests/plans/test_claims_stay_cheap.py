@@ -119,7 +119,9 @@ FILLS = [
 ]
 PLANS = {
     "claim_plain_jobs": frozenset({"jobs_main_index", "jobs_pkey1", "job_queues_pkey1"}),
-    "claim_jobs": frozenset({"jobs_main_index", "jobs_pkey1", "job_queues_pkey1", "tasks_pkey"}),
+    "claim_jobs": frozenset(
+        {"_ferryman_jobs_by_queue", "jobs_main_index", "jobs_pkey1", "job_queues_pkey1", "tasks_pkey"}
+    ),
     "claim_jobs_by_task": frozenset(
         {
             "_ferryman_jobs_by_queue",

@@ -1,19 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from ferryman import SyncClient
-from ferryman.errors import DatabaseError, IncompatibleSchemaError
-from ferryman.schema import Outcome, Uninstallation, extensions, inspect, migrate, uninstall_extensions
+from ferryman.errors import DatabaseError, IncompatibleSchemaError, SchemaError
+from ferryman.schema import Outcome, Uninstallation, changing, extensions, inspect, migrate, uninstall_extensions
 from ferryman.schema.extensions import EXTENSIONS, LATEST_EXTENSION, Extension
 from tests.support.carrying import carry_out
 from tests.support.catalogue import OURS, catalogue
-
-if TYPE_CHECKING:
-    import psycopg
 
 
 def test_the_ledger_says_what_was_made(connection: psycopg.Connection) -> None:
@@ -65,6 +62,48 @@ def test_schedules_from_before_they_had_flags_are_kept_and_may_get_some(
         [kept] = client.schedules.list()
         assert (kept.identifier, kept.crontab.flags) == ("report", None)
         assert client.schedules.change("report", replace(kept.crontab, flags=["loud"])).crontab.flags == ("loud",)
+
+
+@pytest.fixture
+def indexed_without_ids(connection: psycopg.Connection) -> None:
+    """A schema as the version before left it: extension 4 made all three indexes."""
+    connection.execute(
+        """
+        drop index graphile_worker._ferryman_jobs_by_queue;
+        create index _ferryman_jobs_by_queue on graphile_worker._private_jobs (task_id, job_queue_id, priority, run_at)
+        where job_queue_id is not null and locked_at is null and attempts < max_attempts;
+        delete from graphile_worker._ferryman_migrations where id >= 7;
+        update graphile_worker._ferryman_migrations set made = made || '{_ferryman_jobs_by_queue}' where id = 4;
+        """
+    )
+
+
+@pytest.mark.usefixtures("indexed_without_ids")
+def test_the_index_by_queue_gets_the_id(database: str, empty_database: str) -> None:
+    carry_out(empty_database, migrate)
+    assert catalogue(database, with_bodies=True) != catalogue(empty_database, with_bodies=True)
+
+    done = carry_out(database, migrate)
+
+    assert (done.outcome, done.extensions_before, done.extensions_after) == (Outcome.ADOPTED, 6, LATEST_EXTENSION)
+    assert catalogue(database, with_bodies=True) == catalogue(empty_database, with_bodies=True)
+    assert set(carry_out(database, uninstall_extensions).dropped) == OURS
+
+
+@pytest.mark.usefixtures("indexed_without_ids")
+def test_an_index_is_not_replaced_while_somebody_reads_the_table_and_others_go_on(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changing, "MOST_COLLISIONS", 1)
+    before = catalogue(database)
+    with psycopg.connect(database) as dump:
+        dump.execute("select from graphile_worker._private_jobs")
+        with pytest.raises(SchemaError, match="has used its table of jobs all the time"):
+            carry_out(database, migrate)
+        assert catalogue(database) == before
+        with SyncClient(database) as client:
+            client.add_raw_job("task")
+    assert carry_out(database, migrate).outcome is Outcome.ADOPTED
 
 
 def test_extensions_of_a_newer_ferryman_are_not_uninstalled(database: str, connection: psycopg.Connection) -> None:

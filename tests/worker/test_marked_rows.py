@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from tests.support.measuring import Session
 
+pytestmark = pytest.mark.claims
+
 FRONT = 5
 LOCK = f"select from {JOBS} where id <= {FRONT} for update"
 SHARE = f"select from {JOBS} where id <= {FRONT} for key share"
@@ -92,8 +94,8 @@ def _put(table: Session, behind: int) -> None:
     )
 
 
-def _claim(table: Session, search: Search) -> list[int]:
-    call = working.claim_jobs("me", [1], wanted=10, window=200, now=None, forbidden_flags=None, search=search)
+def _claim(table: Session, search: Search, *, wanted: int = 10) -> list[int]:
+    call = working.claim_jobs("me", [1], wanted=wanted, window=200, now=None, forbidden_flags=None, search=search)
     return [claim.job_id for claim in claimed_from_rows(table.run(call), "me").claims]
 
 
@@ -144,5 +146,17 @@ def test_rows_that_others_hold_are_left_and_those_behind_are_claimed(
 def test_a_row_that_was_changed_keeps_its_place_among_its_like(table: Session, search: Search) -> None:
     """It stands elsewhere in the table and in its indexes. A claim that takes all still has it in the order of ids."""
     table.execute(f"insert into {JOBS} (task_id, run_at) select 1, '2020-01-01' from generate_series(1, 6)")
-    table.execute(f"update {JOBS} set payload = '[1]' where id = 2")
+    table.execute(f"update {JOBS} set attempts = 1 where id = 2")
     assert _claim(table, search) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("search", "taken"), [(Search.PLAIN, [1, 3, 4]), (Search.FRONT, [1, 2, 3]), (Search.BY_TASK, [1, 2, 3])]
+)
+def test_of_rows_alike_those_with_the_lowest_ids_are_taken_that_were_read(
+    table: Session, search: Search, taken: list[int]
+) -> None:
+    """A plain claim reads no more than it takes."""
+    table.execute(f"insert into {JOBS} (task_id, run_at) select 1, '2020-01-01' from generate_series(1, 6)")
+    table.execute(f"update {JOBS} set attempts = 1 where id = 2")
+    assert _claim(table, search, wanted=3) == taken

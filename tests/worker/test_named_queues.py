@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import JobSpec, RawJobSpec, WorkerContext
+from ferryman.queries import working
+from ferryman.queries.working import Search
+from ferryman.worker.claims import claimed_from_rows
+from tests.support.measuring import JOBS, QUEUES, WORKER, session
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import psycopg
 
     from ferryman import App, Client
+    from tests.support.measuring import Session
 
 pytestmark = pytest.mark.claims
 
@@ -152,3 +159,44 @@ async def test_jobs_run_by_priority_then_time_then_id(app: App, client: Client, 
     await run_all(app, concurrency=1)
 
     assert traffic.order == [0, 1, 2, 3, 4, 5]
+
+
+# Jobs of the same priority and run_at, whose rows have moved
+
+
+@pytest.fixture
+def table(database: str) -> Iterator[Session]:
+    with session(database) as opened:
+        opened.execute("insert into graphile_worker._private_tasks (identifier) values ('third')")
+        opened.execute(f"insert into {QUEUES} (queue_name) values ('busy'), ('q')")
+        opened.execute(f"update {QUEUES} set locked_by = 'somebody', locked_at = now() where id = 1")
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("search", "wanted", "is_behind_a_busy_queue"),
+    [(Search.FRONT, 2, False), (Search.BY_TASK, 1, False), (Search.BY_TASK, 2, False), (Search.BY_TASK, 2, True)],
+)
+def test_a_queue_is_in_the_order_of_ids_however_its_rows_have_moved(
+    table: Session, search: Search, wanted: int, *, is_behind_a_busy_queue: bool
+) -> None:
+    table.execute(
+        f"insert into {JOBS} (task_id, job_queue_id, run_at)"
+        " select 1 + 2 * (n % 2), 2, timestamptz '2020-01-02' from generate_series(1, 100) as n"
+    )
+    if is_behind_a_busy_queue:
+        table.execute(
+            f"insert into {JOBS} (task_id, job_queue_id, run_at)"
+            " select 1, 1, timestamptz '2020-01-01' from generate_series(1, 100)"
+        )
+    table.execute(f"update {JOBS} set attempts = 1 where id in (2, 3)")
+
+    order = []
+    for _ in range(5):
+        call = working.claim_jobs(
+            WORKER.id, [1, 3], wanted=wanted, window=10, now=None, forbidden_flags=None, search=search
+        )
+        claims = claimed_from_rows(table.run(call), WORKER.id).claims
+        order += [claim.job_id for claim in claims]
+        table.settle(claims)
+    assert order == [1, 2, 3, 4, 5]

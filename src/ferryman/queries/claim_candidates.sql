@@ -3,6 +3,7 @@
 -- suitable   candidates; only those without a queue count
 -- head       candidates with one, each the first of its queue
 -- extent     whether more candidates may lie beyond what was looked at
+-- edge       then the priority and run_at of the last that was looked at: jobs of their like may lie beyond it
 --
 -- First comes a row that tells about the claim; when nothing could be claimed, also what to expect instead. Then comes a
 -- row for each job, in any order: to sort the names of jobs is cheaper than to sort all that is known about them.
@@ -18,6 +19,8 @@
 -- until it is changed.
 -- The first candidates without a queue are locked all together, which is cheaper; mostly that is enough. If others were
 -- faster with some of them, the rest is tried one by one.
+-- The jobs of a queue are taken in the order of priority, run_at and id, always. So at the edge, where others of the same
+-- priority and run_at may lie beyond, the index by queue is asked for the first of them.
 -- include: claim_done
 candidate as (
     select suitable.place
@@ -55,12 +58,43 @@ further as (
 queued as (
     select locked.place, locked.id, locked.priority, locked.run_at, free_queue.place as queue_place, free_queue.id as queue_id
     from
-        (select head.place from head order by head.priority, head.run_at, head.id) as candidate
+        (select * from head order by head.priority, head.run_at, head.id) as candidate
+        cross join lateral (
+            select
+                case
+                    when (candidate.priority, candidate.run_at) = (select edge.priority, edge.run_at from edge) then (
+                        select alike.place
+                        from
+                            unnest(cast(:task_ids as int[])) as task (id)
+                            cross join lateral (
+                                select job.ctid as place, job.id, job.run_at
+                                from :schema._private_jobs as job
+                                where
+                                    job.locked_at is null
+                                    and job.attempts < job.max_attempts
+                                    and job.task_id = task.id
+                                    and job.job_queue_id = candidate.job_queue_id
+                                    and job.priority = candidate.priority
+                                    and job.run_at >= candidate.run_at
+                                    and (
+                                        cast(:forbidden_flags as text[]) is null
+                                        or (job.flags ?| cast(:forbidden_flags as text[])) is not true
+                                    )
+                                order by job.run_at, job.id
+                                limit 1
+                            ) as alike
+                        order by alike.run_at, alike.id
+                        limit 1
+                    )
+                    else candidate.place
+                end as place
+            offset 0
+        ) as foremost
         cross join lateral (
             select job.ctid as place, job.id, job.priority, job.run_at, job.job_queue_id
             from :schema._private_jobs as job
             where
-                job.ctid = candidate.place
+                job.ctid = foremost.place
                 and job.locked_at is null
                 and job.attempts < job.max_attempts
                 -- include: claim_unmarked
@@ -70,7 +104,7 @@ queued as (
             select queue.ctid as place, queue.id
             from :schema._private_job_queues as queue
             where
-                locked.place = candidate.place
+                locked.place = foremost.place
                 and queue.id = locked.job_queue_id
                 and queue.locked_at is null
                 and age(queue.xmax) <> all (cast((select under_way from moment) as int[]))

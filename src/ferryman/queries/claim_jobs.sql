@@ -70,4 +70,11 @@ head as (
 extent as (
     select (select count(*) from seen) >= cast(:window as int) as is_full
 ),
+edge as (
+    select seen.priority, seen.run_at
+    from seen
+    where (select extent.is_full from extent)
+    order by seen.priority desc, seen.run_at desc
+    limit 1
+),
 -- include: claim_candidates

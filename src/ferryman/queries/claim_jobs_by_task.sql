@@ -198,7 +198,7 @@ jump as (
                         cast(:forbidden_flags as text[]) is null
                         or (job.flags ?| cast(:forbidden_flags as text[])) is not true
                     )
-                order by job.job_queue_id, job.priority, job.run_at
+                order by job.job_queue_id, job.priority, job.run_at, job.id
                 limit 1
             ) as first
         where (select walk.is_full and walk.is_short from walk)
@@ -220,7 +220,7 @@ jump as (
                     cast(:forbidden_flags as text[]) is null
                     or (job.flags ?| cast(:forbidden_flags as text[])) is not true
                 )
-            order by job.job_queue_id, job.priority, job.run_at
+            order by job.job_queue_id, job.priority, job.run_at, job.id
             limit 1
         ) as next
 ),
@@ -249,6 +249,13 @@ extent as (
         (select count(*) from unqueued_due) >= cast(:window as int)
         or (select reach.is_less from reach)
         or (select walk.is_full and not walk.is_short from walk) as is_full
+),
+edge as (
+    select walked.priority, walked.run_at
+    from walked
+    where (select walk.is_full from walk)
+    order by walked.priority desc, walked.run_at desc
+    limit 1
 ),
 head as (
     select distinct on (first.job_queue_id) first.*

@@ -23,9 +23,12 @@ R = TypeVar("R")
 PATIENCE_SECONDS = 30.0
 """How long we wait for somebody else's install to finish: shorter than a deployment waits."""
 MOST_COLLISIONS = 10
-"""Each one means that another migrator was quicker, and that the next look shows what it did."""
+"""Each one means that another migrator was quicker, and the next look shows what it did, or that a table is in use."""
 
 _LOCK = schema_statement("lock")
+_FORBIDDEN = "42501"
+_IN_USE = "55P03"
+"""A table that must be locked is in use for longer than we may hold up others by waiting for it."""
 _COLLISIONS = {
     "23505",  # a ledger row, or a row of the catalogue, that another migrator wrote first
     "42P06",  # schema exists
@@ -35,8 +38,8 @@ _COLLISIONS = {
     "40001",  # serialisation failure
     "40P01",  # deadlock
     "XX000",  # "tuple concurrently updated": two replace the same function
+    _IN_USE,
 }
-_FORBIDDEN = "42501"
 _BODY_QUOTE = "$ferryman$"
 """Encloses the bodies of our functions, which name the schema; a name that contains it would end them."""
 
@@ -72,6 +75,11 @@ def _attempt(schema: SchemaName, apply: Callable[[Facts], Steps[R]]) -> Steps[R]
 
 
 def _told(error: Exception, schema: SchemaName) -> Exception:
+    if sqlstate_of(error) == _IN_USE:
+        return SchemaError(
+            f"the schema {schema} was not changed, because a transaction has used its table of jobs all the time. Wait "
+            f"until it ends (a dump, perhaps), or end it, and run `ferryman migrate` again."
+        )
     if sqlstate_of(error) != _FORBIDDEN:
         return error
     return SchemaError(

@@ -52,13 +52,10 @@ EXTENSIONS = (
         ("_ferryman_crashes", "_ferryman_lost_workers", "_ferryman_task_policies", "_ferryman_started_jobs"),
     ),
     Extension(3, "schedules", ("_ferryman_schedules",)),
-    Extension(
-        4,
-        "indexes for claiming",
-        ("_ferryman_jobs_by_task", "_ferryman_queued_jobs_by_task", "_ferryman_jobs_by_queue"),
-    ),
+    Extension(4, "indexes for claiming", ("_ferryman_jobs_by_task", "_ferryman_queued_jobs_by_task")),
     Extension(5, "progress of jobs", ("_ferryman_progress",)),
     Extension(6, "flags of schedules", ("_ferryman_schedule_flags",)),
+    Extension(7, "order of queues by id", ("_ferryman_jobs_by_queue",)),
 )
 LATEST_EXTENSION = EXTENSIONS[-1].id
 
