@@ -118,9 +118,16 @@ FILLS = [
     ),
 ]
 PLANS = {
-    "claim_plain_jobs": frozenset({"jobs_main_index", "jobs_pkey1", "job_queues_pkey1"}),
+    "claim_plain_jobs": frozenset({"jobs_main_index", "jobs_pkey1", "job_queues_pkey1", "pg_class_oid_index"}),
     "claim_jobs": frozenset(
-        {"_ferryman_jobs_by_queue", "jobs_main_index", "jobs_pkey1", "job_queues_pkey1", "tasks_pkey"}
+        {
+            "_ferryman_jobs_by_queue",
+            "job_queues_pkey1",
+            "jobs_main_index",
+            "jobs_pkey1",
+            "pg_class_oid_index",
+            "tasks_pkey",
+        }
     ),
     "claim_jobs_by_task": frozenset(
         {
@@ -130,6 +137,7 @@ PLANS = {
             "job_queues_pkey1",
             "jobs_main_index",
             "jobs_pkey1",
+            "pg_class_oid_index",
             "tasks_pkey",
         }
     ),

@@ -14,12 +14,13 @@ import pytest
 from ferryman.queries import working
 from ferryman.queries.working import Search
 from ferryman.worker.claims import claimed_from_rows
-from tests.support.measuring import JOBS, session
+from tests.support.measuring import JOBS, QUEUES, session
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ferryman.embedded import EmbeddedPostgres
     from tests.support.measuring import Session
 
 pytestmark = pytest.mark.claims
@@ -160,3 +161,65 @@ def test_of_rows_alike_those_with_the_lowest_ids_are_taken_that_were_read(
     table.execute(f"insert into {JOBS} (task_id, run_at) select 1, '2020-01-01' from generate_series(1, 6)")
     table.execute(f"update {JOBS} set attempts = 1 where id = 2")
     assert _claim(table, search, wanted=3) == taken
+
+
+# Numbers that stand for several transactions (multixacts) are counted apart from transactions, and may equal theirs
+
+
+SHARERS = 12
+SHARED_BY_ANY_OF_THEM = 2**SHARERS - 1
+"""Rows that are each shared by others of the sharers: so many numbers are used for it, and few transactions."""
+
+
+@pytest.fixture
+def shared_numbers(own_server: EmbeddedPostgres) -> str:
+    """A server whose next number for several transactions is far beyond the next transaction."""
+    with ExitStack() as stack:
+        sharers = [_connect(own_server.dsn, stack) for _ in range(SHARERS)]
+        sharers[0].execute(f"create table numbers as select n from generate_series(1, {SHARED_BY_ANY_OF_THEM}) as n")
+        sharers[0].commit()
+        for bit, sharer in enumerate(sharers):
+            sharer.execute("select from numbers where n >> %s & 1 = 1 for key share", (bit,))
+    return own_server.dsn
+
+
+def _use_transactions(dsn: str, until: int) -> None:
+    """Let this be the number of the next transaction. One within another has a number too."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        [used] = connection.execute("select cast(cast(pg_current_xact_id() as text) as int)").fetchone() or ()
+        connection.execute(
+            f"""
+            do $$ begin
+                for number in 1..{until - used - 2} loop
+                    begin insert into numbers values (0); exception when division_by_zero then end;
+                end loop;
+            end $$
+            """
+        )
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 99])
+@pytest.mark.parametrize("search", Search)
+def test_a_row_whose_mark_stands_for_several_is_claimed_though_its_number_is_that_of_a_transaction(
+    shared_numbers: str, search: Search, ahead: int
+) -> None:
+    """The number of a transaction that stays open, or one that the next transactions will have."""
+    with session(shared_numbers) as table, ExitStack() as stack:
+        _put(table, 300)
+        wanted = {*range(1, FRONT + 1)}
+        if search is not Search.PLAIN:
+            table.execute(f"insert into {QUEUES} (queue_name) values ('q')")
+            table.execute(f"update {JOBS} set job_queue_id = 1 where id = {FRONT}")
+        others = [_connect(shared_numbers, stack) for _ in range(2)]
+        for other in others:
+            other.execute(SHARE)
+            other.execute(f"select from {QUEUES} for key share")
+        for other in others:
+            other.rollback()
+        marks = f"select distinct cast(cast(xmax as text) as int) from {JOBS} where id <= {FRONT}"
+        [(mark,)] = table.cursor.execute(marks).fetchall()
+        _use_transactions(shared_numbers, until=mark - ahead)
+        opened = _connect(shared_numbers, stack).execute("select cast(cast(pg_current_xact_id() as text) as int)")
+        assert opened.fetchone() == (mark - ahead,)
+        taken = [*_claim(table, search), *_claim(table, search)]
+    assert wanted <= {*taken}

@@ -35,6 +35,7 @@ first as (
         job.ctid = any (array(select candidate.place from candidate limit cast(:wanted as int)))
         and job.locked_at is null
         and job.attempts < job.max_attempts
+        and
         -- include: claim_unmarked
     for update skip locked
 ),
@@ -49,6 +50,7 @@ further as (
                 job.ctid = candidate.place
                 and job.locked_at is null
                 and job.attempts < job.max_attempts
+                and
                 -- include: claim_unmarked
             for update skip locked
         ) as locked
@@ -97,6 +99,7 @@ queued as (
                 job.ctid = foremost.place
                 and job.locked_at is null
                 and job.attempts < job.max_attempts
+                and
                 -- include: claim_unmarked
             for update skip locked
         ) as locked
@@ -107,8 +110,11 @@ queued as (
                 locked.place = foremost.place
                 and queue.id = locked.job_queue_id
                 and queue.locked_at is null
-                and age(queue.xmax) <> all (cast((select under_way from moment) as int[]))
-                and age(queue.xmax) not between -100 and (select youngest from moment)
+                and (
+                    age(queue.xmax) <> all (cast((select under_way from moment) as int[]))
+                    and age(queue.xmax) not between -100 and (select youngest from moment)
+                    or mxid_age(queue.xmax) > 0
+                )
             for update skip locked
         ) as free_queue
     limit cast(:wanted as int)

@@ -18,7 +18,7 @@ front as (
         job.is_available = true
         and (
             job.job_queue_id is not null
-            or true
+            or
             -- include: claim_unmarked
         )
     order by job.priority, job.run_at
@@ -42,7 +42,7 @@ seen as (
                     and job.run_at <= (select at from moment)
                     and (
                         job.job_queue_id is not null
-                        or true
+                        or
                         -- include: claim_unmarked
                     )
                 order by job.run_at

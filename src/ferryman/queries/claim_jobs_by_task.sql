@@ -75,6 +75,7 @@ unqueued_due as (
                         and job.task_id = task.id
                         and job.priority = unqueued_level.priority
                         and job.run_at <= (select at from moment)
+                        and
                         -- include: claim_unmarked
                         and (
                             cast(:forbidden_flags as text[]) is null

@@ -38,6 +38,7 @@ found as (
                 and front.job_queue_id is null
                 and job.locked_at is null
                 and job.attempts < job.max_attempts
+                and
                 -- include: claim_unmarked
             for update skip locked
         ) as locked on locked.place = front.place
