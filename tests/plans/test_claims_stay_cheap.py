@@ -8,6 +8,7 @@ million jobs; else a tenth as many are enough, for what is read does not depend 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,16 +16,25 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from ferryman.queries import working
+from ferryman.worker import reach
+from ferryman.worker.reach import SMALLEST_WINDOW
 from tests.support.measuring import JOBS, QUEUES, Session, claimer_on, drain_and_vacuum, session
 from tests.support.once import once
 from tests.support.own_servers import own_server
 
 if TYPE_CHECKING:
-    Limits: TypeAlias = dict[bool, float]
+    from ferryman.worker.claimer import Claimer
+
+    Limits: TypeAlias = dict[tuple[int, bool], float]
 
 CLAIM = 24
 CLAIMS = 8
-MOST_TIMES_AS_MUCH = 3
+OTHER_CLAIMS = (1, 500)
+"""How many jobs other claims want, when it is known already how far to look."""
+MOST_TIMES_AS_MUCH = {1: 3, CLAIM: 3, 500: 1.4}
+"""Measured for 500: 1.10 to 1.35. To read 100,000 jobs in front once would add a quarter; a claim of one shows it."""
+MOST_FOR_A_JOB_IN_FRONT = 3
+"""What a claim may read for each job of its smallest window: far less than any of these tables, also for one job."""
 IS_FULL = "FERRYMAN_PROOF" in os.environ  # read before fixtures hide it
 MILLION = 1_000_000 if IS_FULL else 100_000
 
@@ -37,10 +47,11 @@ class TableFill:
     size: int
     fill: tuple[str, ...]
     queues: int = 0
-    ours_behind: str | None = "insert into {jobs} (task_id) select 1 from generate_series(1, 1000)"
+    ours_behind: str | None = "insert into {jobs} (task_id) select 1 from generate_series(1, 3000)"
     """Jobs for us, when those that fill the table are not."""
     are_queued: bool = False
     """Whether the jobs for us have queues."""
+    other_claims: tuple[int, ...] = OTHER_CLAIMS
 
     def build(self, on: Session, size: int | None = None) -> None:
         """Fill the tables."""
@@ -59,6 +70,7 @@ _YESTERDAY = "now() - interval '1 day'"
 _DEEP = f"insert into {{jobs}} (task_id, job_queue_id, run_at) select 1, {{first}}, {_YESTERDAY} {_NUMBERS}"
 _QUEUED = "select 1, {first} + n % 40 + 1 from generate_series(1, 1280) as n"
 FILLS = [
+    TableFill("few ready jobs", 3_000, (f"insert into {{jobs}} (task_id) select 1 {_NUMBERS}",), ours_behind=None),
     TableFill("ready jobs", MILLION, (f"insert into {{jobs}} (task_id) select 1 {_NUMBERS}",), ours_behind=None),
     TableFill(
         "future jobs at a better priority",
@@ -68,7 +80,7 @@ FILLS = [
     TableFill("exhausted jobs", MILLION, (f"insert into {{jobs}} (task_id, attempts) select 1, 25 {_NUMBERS}",)),
     TableFill(
         "jobs that run elsewhere",
-        100_000,
+        200_000 if IS_FULL else 100_000,
         (f"insert into {{jobs}} (task_id, locked_at, locked_by) select 1, now(), 'somebody' {_NUMBERS}",),
     ),
     TableFill(
@@ -103,6 +115,7 @@ FILLS = [
         queues=41,
         ours_behind=f"insert into {{jobs}} (task_id, job_queue_id) {_QUEUED}",
         are_queued=True,
+        other_claims=(1,),
     ),
     TableFill(
         "jobs at each of many priorities",
@@ -115,6 +128,7 @@ FILLS = [
         1_000,
         (f"insert into {{jobs}} (task_id, priority) select 1, n {_NUMBERS}",),
         ours_behind=None,
+        other_claims=(1,),
     ),
 ]
 PLANS = {
@@ -145,23 +159,28 @@ PLANS = {
 """What each statement reads through, whatever the planner believes; jobs are looked up by their place besides."""
 
 
-ALONE = TableFill("nothing else", CLAIM, (f"insert into {{jobs}} (task_id) select 1 {_NUMBERS}",), ours_behind=None)
-ALONE_IN_QUEUES = TableFill(
-    "nothing else", CLAIM, (FILLS[5].fill[-1],), queues=CLAIM, ours_behind=None, are_queued=True
-)
-
-
 @pytest.fixture
 def limits() -> Limits:
-    """How much a claim may read for each job, without queues and with them, by what it reads on an empty one."""
+    """How much a claim may read for each job, by its size, without queues and with them: by what it reads alone."""
+    sizes = (CLAIM, *OTHER_CLAIMS)
 
-    def measure(fill: TableFill) -> float:
+    def measure() -> list[float]:
         with own_server() as server, session(server.dsn) as alone:
-            fill.build(alone)
-            return MOST_TIMES_AS_MUCH * _buffers_per_job(alone, claims=1)
+            return [_alone(alone, size, are_queued=are_queued) for size in sizes for are_queued in (False, True)]
 
-    without, within = once("limits of claims", lambda: [measure(ALONE), measure(ALONE_IN_QUEUES)])
-    return {False: without, True: within}
+    keys = [(size, are_queued) for size in sizes for are_queued in (False, True)]
+    return dict(zip(keys, once("limits of claims", measure), strict=True))
+
+
+def _alone(session: Session, size: int, *, are_queued: bool) -> float:
+    session.execute(f"truncate {JOBS}, {QUEUES} restart identity")
+    if are_queued:
+        session.execute(f"insert into {QUEUES} (queue_name) select 'q' || n from generate_series(1, {size}) as n")
+    queue = "n" if are_queued else "cast(null as int)"
+    session.execute(
+        f"insert into {JOBS} (task_id, job_queue_id) select 1, {queue} from generate_series(1, {size}) as n"
+    )
+    return MOST_TIMES_AS_MUCH[size] * _buffers_per_job(session, claims=1, size=size)
 
 
 @pytest.fixture(params=FILLS, ids=lambda fill: fill.name)
@@ -170,17 +189,18 @@ def fill(request: pytest.FixtureRequest) -> TableFill:
 
 
 def test_a_claim_reads_as_little_as_ever_on_a_full_table_whether_it_was_planned_before_or_is_now(
-    database: str, fill: TableFill, limits: Limits
+    database: str, fill: TableFill, limits: Limits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(reach, "SECONDS_OF_LOOKING_FURTHER", math.inf)
     with session(database) as crowd:
         drain_and_vacuum(crowd)
         _plan(crowd)
         fill.build(crowd)
-        assert _buffers_per_job(crowd) < limits[fill.are_queued]
+        _expect_cheap_claims(crowd, fill, limits)
 
         crowd.execute(f"analyze {JOBS}, {QUEUES}")
         crowd.forget_plans()
-        assert _buffers_per_job(crowd) < limits[fill.are_queued]
+        _expect_cheap_claims(crowd, fill, limits)
 
 
 def test_a_claim_that_was_planned_before_the_first_job_came_reads_as_little_as_ever(
@@ -189,7 +209,7 @@ def test_a_claim_that_was_planned_before_the_first_job_came_reads_as_little_as_e
     with session(database) as crowd:
         _plan(crowd)
         fill.build(crowd, min(fill.size, 5_000))
-        assert _buffers_per_job(crowd) < limits[fill.are_queued]
+        assert _buffers_per_job(crowd) < limits[CLAIM, fill.are_queued]
 
 
 def test_a_priority_that_has_only_future_jobs_costs_one_probe(database: str, limits: Limits) -> None:
@@ -203,7 +223,7 @@ def test_a_priority_that_has_only_future_jobs_costs_one_probe(database: str, lim
 
         buffers = _buffers_per_job(crowd, claims=1) * CLAIM
 
-        assert buffers < limits[False] * CLAIM + 100 * 4
+        assert buffers < limits[CLAIM, False] * CLAIM + 100 * 4
 
 
 def _plan(session: Session) -> None:
@@ -212,24 +232,36 @@ def _plan(session: Session) -> None:
         session.run(working.claim_jobs("me", [1], wanted=1, window=9, now=None, forbidden_flags=None, search=search))
 
 
-def _buffers_per_job(session: Session, *, claims: int = CLAIMS, size: int = CLAIM) -> float:
-    """What a worker's claims read in all, for each job that it got by them."""
-    jobs = asyncio.run(_claim(session, claims, size))
+def _expect_cheap_claims(session: Session, fill: TableFill, limits: Limits) -> None:
+    assert _buffers_per_job(session) < limits[CLAIM, fill.are_queued]
+    for size in fill.other_claims:
+        buffers = size * _buffers_per_job(session, claims=1, size=size, is_steady=True)
+        assert buffers < size * limits[size, fill.are_queued] + SMALLEST_WINDOW * MOST_FOR_A_JOB_IN_FRONT, size
+
+
+def _buffers_per_job(session: Session, *, claims: int = CLAIMS, size: int = CLAIM, is_steady: bool = False) -> float:
+    """What a worker's claims read in all, for each job that it got by them; if steady, after it has got some."""
+    jobs = asyncio.run(_claim(session, claims, size, is_steady=is_steady))
     assert {reading.statement: reading.scans for reading in session.readings}.items() <= PLANS.items()
     assert jobs == claims * size
     return sum(reading.buffers for reading in session.readings) / jobs
 
 
-async def _claim(session: Session, claims: int, size: int) -> int:
+async def _claim(session: Session, claims: int, size: int, *, is_steady: bool) -> int:
     claimer = await claimer_on(session)
-    jobs = 0
-    for _ in range(claims):
-        wanted = size
-        while wanted:
-            claimed = await claimer.claim(wanted, is_announced=True)
-            wanted -= len(claimed.claims)
-            session.settle(claimed.claims)
-            if not claimer.is_looking_further:
-                break
-        jobs += size - wanted
-    return jobs
+    if is_steady:
+        await _claim_once(session, claimer, size)
+        session.readings.clear()
+    return sum([await _claim_once(session, claimer, size) for _ in range(claims)])
+
+
+async def _claim_once(session: Session, claimer: Claimer, size: int) -> int:
+    """Ask for so many jobs, until all are there or no more can be found. How many there are comes back."""
+    wanted = size
+    while wanted:
+        claimed = await claimer.claim(wanted, is_announced=True)
+        wanted -= len(claimed.claims)
+        session.settle(claimed.claims)
+        if not claimer.is_looking_further:
+            break
+    return size - wanted
