@@ -15,12 +15,17 @@ from ferryman import App, JobSpec, WorkerContext
 from ferryman.errors import LeaseLostError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused
 from ferryman.worker.identity import Identity
+from ferryman.worker.settler import Settler
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
 from tests.worker import process_tasks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ferryman import Client
+    from ferryman.worker.claims import Owner
+    from ferryman.worker.outcomes import Settlement
 
 pytestmark = pytest.mark.claims
 
@@ -122,6 +127,31 @@ async def test_a_handler_that_returns_after_a_rollback_has_failed(
     assert only_job(connection).last_error == (
         "the task called complete_in, and returned before that transaction was committed"
     )
+
+
+async def test_a_job_that_was_given_back_after_a_rollback_has_failed_even_if_another_worker_completes_it_at_once(
+    app: App, client: Client, connection: psycopg.Connection, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    async def send(ctx: WorkerContext) -> None:
+        async with await psycopg.AsyncConnection.connect(database) as mine:
+            await ctx.complete_in(mine)
+            await mine.rollback()
+
+    find_owners = Settler._owners
+
+    async def find_owners_later(settler: Settler, settlements: Sequence[Settlement]) -> dict[int, Owner]:
+        connection.execute("delete from graphile_worker._private_jobs where locked_at is null")
+        return await find_owners(settler, settlements)
+
+    monkeypatch.setattr(Settler, "_owners", find_owners_later)
+    hooks = HookRegistry()
+    told = events_of(hooks)
+    await client.add_job(send.job())
+    await run_all(app, hooks=hooks)
+
+    assert jobs(connection) == []
+    assert told == ["JobFail"]
 
 
 @pytest.mark.usefixtures("letters")

@@ -170,10 +170,11 @@ class Settler:
             match settlement:
                 case Settlement(claim) if settlement in held_up:
                     undecided.append(settlement)
+                case Settlement(claim, CompletedByHandler(otherwise=otherwise)) if claim.job_id in written:
+                    # First: by now another worker may have completed what was just given back.
+                    done.append(Settlement(claim, otherwise))
                 case Settlement(claim, CompletedByHandler(seconds=seconds)) if claim.job_id not in owners:
                     done.append(Settlement(claim, Completed(seconds)))
-                case Settlement(claim, CompletedByHandler(otherwise=otherwise)) if claim.job_id in written:
-                    done.append(Settlement(claim, otherwise))
                 case Settlement(claim) if claim.is_of(owners[claim.job_id]):
                     undecided.append(settlement)
                 case Settlement(claim, CompletedByHandler(otherwise=otherwise)):
