@@ -168,16 +168,18 @@ def _taking_over(job: int, successor: Line) -> str:
 
 
 def wrong_poison(past: ChaosPast) -> Iterator[Breach]:
-    """As in the kill proof, by id: a job that is overwritten while it waits keeps its crashes."""
+    """As in the kill proof, by id: a job that is overwritten while it waits keeps its crashes.
+
+    So does one that was retired, for which no sweep decides anything but which an operator may restart.
+    """
     by_job: dict[int, list[Line]] = {}
     for crash in past.of("crash"):
-        if crash["decision"] != "superseded":
-            by_job.setdefault(crash["job"], []).append(crash)
+        by_job.setdefault(crash["job"], []).append(crash)
     for job, crashes in by_job.items():
         counted = known = 0
         for crash in crashes:
             counted += crash["started"] is not False
-            known += crash["started"] is True
+            known += crash["started"] is True and crash["decision"] != "superseded"
             if known > MAX_CRASHES:
                 yield Breach(f"job {job} crashed {known} times", past.contents[job][-1]["number"])
             if crash["decision"] == "poisoned":

@@ -296,6 +296,20 @@ def test_crashes_of_a_job_that_was_overwritten_count_together(past: ForgedChaos)
     assert past.breaches() == []
 
 
+def test_crashes_of_a_job_that_was_retired_count_when_it_is_restarted(past: ForgedChaos) -> None:
+    past.add(1, key="k")
+    past.crash(1, 7)
+    run = past.start(1, 8)
+    past.operate("retired", 1)
+    past.kill(8)
+    past.sweep(run, "superseded", attempt=25)
+    past.operate("restarted", 1)
+    past.crash(1, 9, "poisoned")
+    past.left(1)
+
+    assert past.breaches() == []
+
+
 def test_poison_too_early_is_found(past: ForgedChaos) -> None:
     past.add(1)
     past.crash(1, 7, "poisoned")
