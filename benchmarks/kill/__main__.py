@@ -59,10 +59,17 @@ def main() -> int:
 
 
 def again_with_server(module: str) -> int:
-    """Run the program again on a private server. This process owns it, and may have threads; the other one forks."""
+    """Run the program again on a private server. This process owns it, and may have threads; the other one forks.
+
+    The other one is a process group of its own. When the shell exits that has started us, the kernel sends SIGHUP and
+    SIGCONT to our group if a process in it is frozen: workers would shut down that were not told to.
+    """
     signal.signal(signal.SIGINT, lambda *_: None)
     with private_server() as dsn:
-        return subprocess.call([sys.executable, "-m", module, *sys.argv[1:], "--database-url", dsn])
+        command = [sys.executable, "-m", module, *sys.argv[1:], "--database-url", dsn]
+        with subprocess.Popen(command, process_group=0) as program:
+            signal.signal(signal.SIGINT, lambda *_: program.send_signal(signal.SIGINT))
+            return program.wait()
 
 
 def perform(
