@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.claims, pytest.mark.timeout(600)]
 
 
 def test_nothing_stays_locked_whatever_neighbours_do_to_the_rows(server: EmbeddedPostgres, tmp_path: Path) -> None:
-    printed, folder = perform("benchmarks.chaos", server, tmp_path, "--minutes", "0.07", "--seed", SEED)
+    printed, folder = perform("benchmarks.chaos", server, tmp_path, "--minutes", "0.05", "--seed", SEED)
 
     assert "NOTHING WENT WRONG" in printed
     assert {"acts", "killing"} <= {line["event"] for line in read_history(Path(folder))}
