@@ -22,6 +22,7 @@ FerrymanError
 │   └── UnsupportedServerError    PostgreSQL is older than Ferryman supports
 ├── DatabaseError
 │   ├── DatabaseUnavailableError  the server cannot be reached, or went away
+│   │   └── NotConnectedError     there was no connection to be had; nothing was sent
 │   └── JobNotAddedError          the database accepted the call but stored no job
 ├── EmbeddedServerError           the private PostgreSQL could not be found, made or started
 ├── WorkerCrashed                 the process that ran a job ended before the job did
@@ -127,6 +128,10 @@ class DatabaseError(FerrymanError):
 
 class DatabaseUnavailableError(DatabaseError):
     """The server cannot be reached, or went away."""
+
+
+class NotConnectedError(DatabaseUnavailableError):
+    """There was no connection to be had, so nothing was sent: it is safe to try again."""
 
 
 class JobNotAddedError(DatabaseError):

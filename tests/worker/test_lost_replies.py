@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from ferryman import App, Client, JobSpec, RawJobSpec
-from ferryman.errors import DatabaseUnavailableError
+from ferryman import App, Client, JobSpec, LocalQueueConfig, RawJobSpec
+from ferryman.database.pools import AsyncPool
+from ferryman.errors import DatabaseUnavailableError, NotConnectedError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
 from ferryman.retries import FixedDelay
 from ferryman.worker import lost_claims
@@ -21,7 +22,7 @@ from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 from tests.support.network import Proxy
 from tests.support.waiting import until
-from tests.support.workers import jobs, queues, worker_of
+from tests.support.workers import jobs, queues, running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -221,3 +222,44 @@ def _has_settled(observer: psycopg.Connection, since: datetime) -> bool:
         [since],
     )
     return row.fetchone() == (True,)
+
+
+@pytest.mark.parametrize("local_queue", [None, LocalQueueConfig(size=1)], ids=["direct", "local queue"])
+async def test_an_outcome_that_was_never_sent_is_refused_when_somebody_else_has_completed_the_job(
+    app: App,
+    client: Client,
+    connection: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    local_queue: LocalQueueConfig | None,
+) -> None:
+    """As for a worker that was frozen: the connections that it waited for took too long, and others had its job."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    refusals = 0
+    get = AsyncPool.getconn
+
+    async def get_none(pool: AsyncPool) -> Any:
+        nonlocal refusals
+        if not go_on.is_set() or not jobs(connection):
+            return await get(pool)
+        refusals += 1
+        raise NotConnectedError("all connections were in use")
+
+    @app.task
+    async def hold() -> None:
+        begun.set()
+        await go_on.wait()
+
+    hooks = HookRegistry()
+    told: list[str] = []
+    for event in (JobComplete, JobFail, SettleRefused):
+        hooks.on(event, lambda told_of: told.append(type(told_of).__name__))
+    await client.add_job(hold.job())
+    worker = worker_of(app, hooks=hooks, local_queue=local_queue)
+    monkeypatch.setattr(AsyncPool, "getconn", get_none)
+    async with running(worker):
+        await asyncio.wait_for(begun.wait(), 60)
+        go_on.set()
+        await until(lambda: refusals > 0, "the outcome cannot be sent")
+        connection.execute("delete from graphile_worker._private_jobs")
+        await until(lambda: told, "the outcome is told")
+    assert told == ["SettleRefused"]

@@ -19,7 +19,7 @@ import psycopg
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.own import OwnAsyncConnection, OwnConnection
 from ferryman.database.statements import Style, load_statement
-from ferryman.errors import DatabaseUnavailableError
+from ferryman.errors import NotConnectedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -99,7 +99,7 @@ class AsyncPool:
         self._is_closed = False
 
     async def getconn(self) -> OwnAsyncConnection:
-        """A connection, to be given back with `putconn`; `DatabaseUnavailableError` says why there is none."""
+        """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
         if self._turns.locked():
             await self._wait_for_a_turn()
         else:
@@ -167,7 +167,7 @@ class SyncPool:
         self._is_closed = False
 
     def getconn(self) -> OwnConnection:
-        """A connection, to be given back with `putconn`; `DatabaseUnavailableError` says why there is none."""
+        """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
         if not self._turns.acquire(timeout=SECONDS_FOR_A_TURN):
             raise _busy(self._size)
         try:
@@ -204,7 +204,7 @@ class SyncPool:
 
 
 async def open_async_pool(address: Address, *, size: int) -> AsyncPool:
-    """A pool that has reached the server once; `DatabaseUnavailableError` says why it could not."""
+    """A pool that has reached the server once; `NotConnectedError` says why it could not."""
     pool = AsyncPool(address, size=size)
     await pool.putconn(await pool.getconn())
     return pool
@@ -217,17 +217,17 @@ def open_sync_pool(address: Address, *, size: int) -> SyncPool:
     return pool
 
 
-def _unreachable(address: Address, error: Exception) -> DatabaseUnavailableError:
+def _unreachable(address: Address, error: Exception) -> NotConnectedError:
     # The cause is told, not chained: libpq's exceptions may carry the whole connection string.
     why = str(error).strip() or "it did not answer in time"
-    return DatabaseUnavailableError(
+    return NotConnectedError(
         f"could not connect to {address}: {why}. Check that PostgreSQL runs there and that the "
         f"address is right, or start a local one with: ferryman postgres"
     )
 
 
-def _busy(size: int) -> DatabaseUnavailableError:
-    return DatabaseUnavailableError(
+def _busy(size: int) -> NotConnectedError:
+    return NotConnectedError(
         f"all {size} connections of this client were in use for {SECONDS_FOR_A_TURN:g} s, so nothing was sent. Allow "
         f"more with max_connections, or do less at once"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from ferryman.errors import NotConnectedError
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ class ClaimLoop:
 
         try:
             claimed = await self._claimer.claim(wanted, borrow, is_announced=is_announced)
-        except BaseException:
-            self._settler.give_back(borrowed)
+        except BaseException as error:
+            self._settler.give_back(borrowed, is_uncertain=not isinstance(error, NotConnectedError))
             raise
         self._settler.has_completed(borrowed, claimed.done)
         return claimed

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ferryman.errors import DatabaseUnavailableError, NotConnectedError
 from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.claims import Claimed, claimed_from_rows, task_ids
@@ -90,6 +91,8 @@ class Claimer:
         )
         try:
             claimed = claimed_from_rows(await self._connection.fetch(call), worker_id)
+        except NotConnectedError:
+            raise
         except BaseException:  # whatever it is, the claim may be committed
             self._lost.suspect(worker_id)
             self._reaching.has_failed()
@@ -97,19 +100,28 @@ class Claimer:
         if claimed.claims and worker_id != self._identity.id:
             # We were swept while we asked. What the old name holds would be an orphan's: nobody stands up for it.
             self._lost.suspect(worker_id)
-            return replace(await self.claim(wanted), done=claimed.done)
+            return await self._claim_again(wanted, claimed)
         self._lost.heard_of(claimed)
         if claimed.claims:
             sync_points.reach("after_claim")
         self._reaching.came_back(reach, wanted, claimed)
         if reach is PLAIN and not claimed.claims:
             # It does not say why: there may be jobs with queues, or our tasks may be gone.
-            return replace(await self.claim(wanted), done=claimed.done)
+            return await self._claim_again(wanted, claimed)
         if claimed.known_tasks is not None and claimed.known_tasks < len(self.tasks):
             # Somebody cleaned our tasks away while we had no jobs; those that came since have other numbers.
-            await self.register()
-            return replace(await self.claim(wanted), done=claimed.done)
+            return await self._claim_again(wanted, claimed, registers=True)
         return self._lost.remind(claimed)
+
+    async def _claim_again(self, wanted: int, before: Claimed, *, registers: bool = False) -> Claimed:
+        """Claim by another statement. The one before has completed what was borrowed."""
+        try:
+            if registers:
+                await self.register()
+            return replace(await self.claim(wanted), done=before.done)
+        except NotConnectedError as error:
+            # Not this one, but the one before was sent: what was borrowed is in doubt.
+            raise DatabaseUnavailableError(str(error)) from error
 
     async def give_back_lost(self) -> None:
         """Give back what was claimed and never heard of, when no claim will be made any more."""

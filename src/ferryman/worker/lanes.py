@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ferryman.database.failures import sqlstate_of
-from ferryman.errors import DatabaseUnavailableError, FerrymanError
+from ferryman.errors import DatabaseUnavailableError, FerrymanError, NotConnectedError
 from ferryman.queries.working import LOCK_NOT_AVAILABLE
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.held_up import HeldUp
@@ -130,7 +130,7 @@ class Lane:
                 if state == LOCK_NOT_AVAILABLE and not skips:
                     self._skips_until = time.monotonic() + SECONDS_OF_SKIPPING
                     continue
-                if isinstance(error, DatabaseUnavailableError):
+                if isinstance(error, DatabaseUnavailableError) and not isinstance(error, NotConnectedError):
                     self._writing = _doubted(self._writing)
                 if not state.startswith(_DATA_ERRORS):
                     await asyncio.sleep(self._trouble.pause_after(error))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ferryman.errors import DatabaseUnavailableError, NotConnectedError
 from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.lanes import Lane, LendingLane
@@ -97,10 +98,13 @@ class Settler:
         """Completions to write in passing: of claims in this name, without a queue. They must be given back."""
         return self._completions.borrow(worker_id) if isinstance(self._completions, LendingLane) else ()
 
-    def give_back(self, borrowed: Sequence[Settlement]) -> None:
-        """Say that nobody knows what became of these."""
+    def give_back(self, borrowed: Sequence[Settlement], *, is_uncertain: bool) -> None:
+        """Say that these were not written, as far as anybody knows.
+
+        is_uncertain: whether they may have been
+        """
         if isinstance(self._completions, LendingLane):
-            self._completions.give_back(borrowed, is_uncertain=True)
+            self._completions.give_back(borrowed, is_uncertain=is_uncertain)
 
     def has_completed(self, borrowed: Sequence[Settlement], done: Collection[int] | None) -> None:
         """Say which of these were written, by the ids of their jobs; None if it was all of them."""
@@ -216,9 +220,14 @@ class Settler:
         return [each for each in tried if each.claim in ours]
 
     async def _owners(self, settlements: Sequence[Settlement]) -> dict[int, Owner]:
-        """Who has locked these jobs, and by which token, as far as they are still there."""
+        """Who has locked these jobs, and by which token, as far as they are still there. Asked after a write."""
         call = working.find_jobs([settlement.claim.job_id for settlement in settlements])
-        return {job_id: (locked_by, token) for job_id, locked_by, token in await self._connection.fetch(call)}
+        try:
+            rows = await self._connection.fetch(call)
+        except NotConnectedError as error:
+            # This question was not sent, but the write before it was: whoever starts over must know.
+            raise DatabaseUnavailableError(str(error)) from error
+        return {job_id: (locked_by, token) for job_id, locked_by, token in rows}
 
     def leave_locked(self, claim: Claim) -> None:
         """Write nothing about a job, because somebody wants that, or nothing can be written."""
