@@ -231,4 +231,4 @@ def test_a_database_that_cannot_be_reached_is_one_error(run: Callable[..., Ran])
     ran = run("doctor", "--database-url", "postgresql://nobody@127.0.0.1:1/none", "--json")
 
     assert ran.code == 1
-    assert ran.error["type"] == "DatabaseUnavailableError"
+    assert ran.error["type"] == "NotConnectedError"

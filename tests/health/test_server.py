@@ -18,7 +18,7 @@ from ferryman.database.statements import Style
 from ferryman.errors import ConfigurationError
 from ferryman.health.server_checks import check_server
 from ferryman.health.subject import Subject
-from ferryman.queries.working import PATIENCE, complete_claims
+from ferryman.queries.working import complete_claims
 from ferryman.worker.claims import EPOCH
 from tests.health.looking import look, one
 from tests.support.beats import over_tcp
@@ -263,12 +263,11 @@ TOUCH = "update graphile_worker._private_jobs set priority = priority where id =
 
 
 def _settle(worker: psycopg.Connection, jobs: Sequence[Row]) -> None:
-    """Complete jobs as a worker does, and take it back."""
+    """Complete jobs as a worker does, but with more patience than a slow machine needs, and take it back."""
     keys = [(job["id"], (job["locked_at"] - EPOCH) // timedelta(microseconds=1), 0) for job in jobs]
-    call = complete_claims("ferryman-1", keys, patience=PATIENCE)
+    call = complete_claims("ferryman-1", keys, patience="5min")
     text = call.statement.text(SchemaName("graphile_worker"), Style.NUMBERED)
-    with contextlib.suppress(psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-        psycopg.RawCursor(worker).execute(text, call.statement.ordered(call.parameters))
+    psycopg.RawCursor(worker).execute(text, call.statement.ordered(call.parameters))
     worker.rollback()
 
 
@@ -385,21 +384,12 @@ def test_what_is_said_of_a_short_deadlock_timeout_is_true(
     """A settlement holds the first job and waits for the second; an application holds that one and wants the first."""
     connection.execute(f"alter database {conninfo_to_dict(database)['dbname']} set deadlock_timeout = '10ms'")
     jobs = [tables.job(tables.held_job("ferryman-1", age="1 second")) for _ in range(2)]
-
-    def collide() -> bool:
-        with psycopg.connect(database) as worker, psycopg.connect(database) as application:
-            application.execute(TOUCH, [jobs[1]["id"]])
-            with ThreadPoolExecutor(1) as pool:
-                settling = pool.submit(_settle, worker, jobs)
-                try:
-                    while not settling.done() and not _waits(connection, worker):
-                        pass
-                    application.execute(TOUCH, [jobs[0]["id"]])
-                except psycopg.errors.DeadlockDetected:
-                    return True
-                finally:
-                    application.rollback()
-                    settling.result()
-        return False  # on a slow machine the settlement has given up before
-
-    until_blocking(collide, "the application is the victim of a deadlock")
+    with psycopg.connect(database) as worker, psycopg.connect(database) as application, ThreadPoolExecutor(1) as pool:
+        worker.execute("set deadlock_timeout = '1h'")  # so that it is known who looks first
+        application.execute(TOUCH, [jobs[1]["id"]])
+        settling = pool.submit(_settle, worker, jobs)
+        until_blocking(lambda: _waits(connection, worker), "the settlement waits for the second job")
+        with pytest.raises(psycopg.errors.DeadlockDetected):
+            application.execute(TOUCH, [jobs[0]["id"]])
+        application.rollback()
+        settling.result()

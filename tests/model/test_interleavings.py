@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 HISTORIES_OF_A_ROUND = 10
 """Hypothesis has fresh ideas for so many, and varies them from then on."""
-ROUNDS = (MORE_HISTORIES or 80) // HISTORIES_OF_A_ROUND
+ROUNDS = (MORE_HISTORIES or 40) // HISTORIES_OF_A_ROUND
 MOST_ROUNDS = 4 * ROUNDS
 SETTINGS = settings(
     USUAL,
