@@ -109,4 +109,5 @@ if not TYPE_CHECKING:
             "ferryman.tasks": "Task",
             "ferryman.worker": "BatchResult LocalQueueConfig Worker WorkerOptions WorkerShutdownConfig",
         },
+        modules="client context cron embedded errors health hooks jobs recovery retries schema tasks worker",
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ferryman.discreet import Discreet
 from ferryman.errors import InvalidJobError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class JobSpec:
         return replace(self, **missing) if missing else self
 
 
-class _JobRecord(msgspec.Struct, frozen=True, gc=False):
+class _JobRecord(Discreet, frozen=True, gc=False):
     """A frozen value that is made by the thousand: msgspec builds one in a fraction of a dataclass's time.
 
     None of them can be part of a reference cycle, so the garbage collector need not look at them.

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import psycopg
 import pytest
 
-from ferryman import SyncClient
+from ferryman import App, SyncClient
 from ferryman.errors import DatabaseError, IncompatibleSchemaError, SchemaError
 from ferryman.schema import Outcome, Uninstallation, changing, extensions, inspect, migrate, uninstall_extensions
 from ferryman.schema.extensions import EXTENSIONS, LATEST_EXTENSION, Extension
 from tests.support.carrying import carry_out
 from tests.support.catalogue import OURS, catalogue
+from tests.support.logs import logged
+from tests.support.workers import worker_of
 
 
 def test_the_ledger_says_what_was_made(connection: psycopg.Connection) -> None:
@@ -94,7 +97,7 @@ def test_the_index_by_queue_gets_the_id(database: str, empty_database: str) -> N
 def test_an_index_is_not_replaced_while_somebody_reads_the_table_and_others_go_on(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changing, "MOST_COLLISIONS", 1)
+    monkeypatch.setattr(changing, "MOST_TRIES_OF_A_TABLE", 2)
     before = catalogue(database)
     with psycopg.connect(database) as dump:
         dump.execute("select from graphile_worker._private_jobs")
@@ -104,6 +107,47 @@ def test_an_index_is_not_replaced_while_somebody_reads_the_table_and_others_go_o
         with SyncClient(database) as client:
             client.add_raw_job("task")
     assert carry_out(database, migrate).outcome is Outcome.ADOPTED
+
+
+@pytest.mark.usefixtures("indexed_without_ids")
+def test_a_worker_starts_although_a_dump_keeps_an_index_from_being_replaced(
+    database: str, sync_client: SyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App(database)
+    ran = []
+
+    @app.task
+    async def note() -> None:
+        ran.append(True)
+
+    sync_client.add_job(note.job())
+    with psycopg.connect(database) as dump:
+        dump.execute("select from graphile_worker._private_jobs")
+        asyncio.run(worker_of(app).run_once())
+    assert ran == [True]
+    assert len(logged(caplog, "extension_missing")) == 1
+    assert carry_out(database, inspect).extension_revision == LATEST_EXTENSION - 1
+
+    asyncio.run(worker_of(app).run_once())
+    assert carry_out(database, inspect).extension_revision == LATEST_EXTENSION
+
+
+@pytest.mark.parametrize("missing", [1, 6])
+def test_a_worker_does_not_start_without_what_it_needs(
+    database: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, missing: int
+) -> None:
+    monkeypatch.setattr(changing, "MOST_TRIES_OF_A_TABLE", 1)
+    connection.execute("delete from graphile_worker._ferryman_migrations where id in (%s, 7)", [missing])
+    with psycopg.connect(database) as dump:
+        dump.execute("select from graphile_worker._private_jobs")
+        with pytest.raises(SchemaError, match="has used its table of jobs all the time"):
+            asyncio.run(worker_of(App(database)).run_once())
+
+
+@pytest.mark.usefixtures("indexed_without_ids")
+def test_an_index_that_two_extensions_have_made_is_dropped_once(database: str) -> None:
+    carry_out(database, migrate)
+    assert carry_out(database, uninstall_extensions).dropped.count("_ferryman_jobs_by_queue") == 1
 
 
 def test_extensions_of_a_newer_ferryman_are_not_uninstalled(database: str, connection: psycopg.Connection) -> None:

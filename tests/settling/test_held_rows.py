@@ -10,6 +10,9 @@ import pytest
 
 from ferryman import App, LocalQueueConfig
 from ferryman.retries import FixedDelay
+from ferryman.worker.claims import Claim
+from ferryman.worker.lanes import Lane
+from ferryman.worker.outcomes import Completed, Settlement
 from tests.settling.endings import COMPLETED, FAILED, INTERRUPTION, ROLLED_BACK, UNSTARTED, Ending
 from tests.settling.neighbours import NOBODY, QUEUE_LOCKED, ROW_LOCKED, Cell, neighbours_of
 from tests.settling.stage import MODES, Stage
@@ -19,6 +22,8 @@ from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.support.tables import Tables
 
 HELD = {
@@ -189,3 +194,29 @@ async def test_other_jobs_start_while_the_row_of_one_that_was_claimed_ahead_is_h
             await until(lambda: tables.jobs() == [], "all are done")
         finally:
             gate.set()
+
+
+async def test_rows_that_are_tried_again_all_the_time_do_not_keep_others_from_being_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ferryman.worker.held_up.SHORTEST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("ferryman.worker.held_up.LONGEST_PAUSE_SECONDS", 0.0)
+    held, free = (Settlement(Claim(number, 1, "{}", None, 1, "worker", (), 0), Completed(0.0)) for number in (1, 2))
+    tries = 0
+    written: list[Settlement] = []
+
+    async def write(settlements: Sequence[Settlement], _: bool) -> Sequence[Settlement]:
+        nonlocal tries
+        tries += held in settlements
+        await asyncio.sleep(0)
+        written.extend(each for each in settlements if each is not held)
+        return [held] if held in settlements else []
+
+    lane = Lane("completing jobs", write, lambda *_: None)
+    running_lane = asyncio.create_task(lane.run())
+    lane.put(held)
+    await until(lambda: tries > 1, "the held row is tried again")
+    lane.put(free)
+    await until(lambda: written, "the other one is written")
+    running_lane.cancel()
+    assert written == [free]

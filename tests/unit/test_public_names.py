@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import pydoc
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +46,13 @@ def test_type_checkers_see_the_same_objects(package: ModuleType) -> None:
 def test_a_name_that_is_not_there_is_refused_as_usual(package: ModuleType) -> None:
     with pytest.raises(AttributeError, match=f"module {package.__name__!r} has no attribute 'nothing'"):
         package.nothing  # noqa: B018 - looking is the test
+
+
+def test_public_modules_are_names_of_the_package() -> None:
+    modules = "client context cron embedded errors health hooks jobs recovery retries schema tasks worker"
+    program = f"import ferryman\nfor name in {modules.split()}: print(getattr(ferryman, name).__name__)"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.split() == [f"ferryman.{name}" for name in modules.split()]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

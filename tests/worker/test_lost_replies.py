@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ferryman import App, Client, JobSpec, LocalQueueConfig, RawJobSpec
 from ferryman.database.pools import AsyncPool
-from ferryman.errors import DatabaseUnavailableError, NotConnectedError
+from ferryman.errors import DatabaseError, DatabaseUnavailableError, NotConnectedError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
 from ferryman.retries import FixedDelay
 from ferryman.worker import lost_claims
@@ -25,12 +25,13 @@ from tests.support.waiting import until
 from tests.support.workers import jobs, queues, running, worker_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
     from datetime import datetime
 
     import psycopg
 
     from ferryman import Worker
+    from ferryman.database.steps import Call, Row
     from ferryman.embedded import EmbeddedPostgres
     from ferryman.worker.claims import Claim
 
@@ -263,3 +264,40 @@ async def test_an_outcome_that_was_never_sent_is_refused_when_somebody_else_has_
         connection.execute("delete from graphile_worker._private_jobs")
         await until(lambda: told, "the outcome is told")
     assert told == ["SettleRefused"]
+
+
+async def test_an_outcome_is_not_told_as_refused_when_the_question_after_its_write_fails(
+    app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two outcomes are written together. Somebody has deleted the second job, so the worker asks who has it."""
+    go_on = asyncio.Event()
+    begun = 0
+    fetch = WorkerConnection.fetch
+    failures = 0
+
+    async def fail_once(self: WorkerConnection, call: Call) -> Sequence[Row]:
+        nonlocal failures
+        if call.statement.name == "find_jobs" and not failures:
+            failures += 1
+            raise DatabaseError("canceling statement due to statement timeout")
+        return await fetch(self, call)
+
+    @app.task
+    async def hold() -> None:
+        nonlocal begun
+        begun += 1
+        await go_on.wait()
+
+    hooks = HookRegistry()
+    told: dict[int, str] = {}
+    hooks.on(JobComplete, lambda event: told.update({event.job.id: "JobComplete"}))
+    hooks.on(SettleRefused, lambda event: told.update({event.job_id: "SettleRefused"}))
+    first, second = await client.add_jobs([hold.job(), hold.job()])
+    monkeypatch.setattr(WorkerConnection, "fetch", fail_once)
+    async with running(worker_of(app, hooks=hooks, local_queue=LocalQueueConfig(size=1))):
+        await until(lambda: begun == 2, "both jobs run")
+        connection.execute("delete from graphile_worker._private_jobs where id = %s", [second.id])
+        go_on.set()
+        await until(lambda: len(told) == 2, "both outcomes are told")
+    assert failures == 1
+    assert told[first.id] == "JobComplete"

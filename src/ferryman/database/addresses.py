@@ -6,10 +6,10 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-import msgspec
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from ferryman.discreet import Discreet
 from ferryman.errors import ConfigurationError, NoDatabaseError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _STRAY_CHARACTER = re.compile(r"^postgres[^:]*://[^?]*[/@][^?]*@")
 _DIALECT = re.compile(r"^(?:postgres|postgresql)(?:\+\w+)?://")
 
 
-class Address(msgspec.Struct, frozen=True):
+class Address(Discreet, frozen=True):
     """A libpq connection string. Its printed form never shows the password."""
 
     conninfo: str

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
+from ferryman.discreet import Discreet
+
 if TYPE_CHECKING:
     from ferryman.database.statements import Statement
 
@@ -18,7 +20,7 @@ Row: TypeAlias = Sequence[Any]
 R = TypeVar("R")
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(Discreet, frozen=True):
     """Run one statement and give its rows back. With `using`, on the caller's connection.
 
     is_lazy: whether async code should leave the rows undecoded, since little of them will be asked for

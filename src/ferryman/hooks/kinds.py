@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-import msgspec
+from ferryman.discreet import Discreet
 
 if TYPE_CHECKING:
     from typing import Self, TypeGuard
@@ -14,11 +14,11 @@ E = TypeVar("E")
 R = TypeVar("R")
 
 
-class Observer(msgspec.Struct, frozen=True):
+class Observer(Discreet, frozen=True):
     """An event that hooks watch. What they return is ignored."""
 
 
-class Interceptor(msgspec.Struct, Generic[E, R], frozen=True):
+class Interceptor(Discreet, Generic[E, R], frozen=True):
     """An event that hooks decide by their answer.
 
     E: the event itself, so that type checkers know what a hook of it receives

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, overload
 
 import msgspec
 
+from ferryman.discreet import Discreet
 from ferryman.errors import InvalidJobError
 from ferryman.jobs import SMALLINT_MAX, check_integer, check_time
 
@@ -60,7 +61,7 @@ JobScheduleResult: TypeAlias = Continue[Any] | Skip | Fail
 """What a hook of `BeforeJobSchedule` answers; None is `Continue` with the payload as it is."""
 
 
-class JobRecoveryResult(msgspec.Struct, frozen=True):
+class JobRecoveryResult(Discreet, frozen=True):
     """What a hook of `JobRecovery` answers: one of the four below, each to be called; None is `Default()`."""
 
     Default: ClassVar[type[_Default]]

@@ -4,7 +4,7 @@ Each function returns steps for a session to carry out, so that blocking and asy
 """
 
 from ferryman.schema.extensions import LATEST_EXTENSION
-from ferryman.schema.migrating import Migration, Outcome, migrate
+from ferryman.schema.migrating import Migration, Outcome, migrate, migrate_for_work
 from ferryman.schema.status import Layout, SchemaStatus, inspect
 from ferryman.schema.uninstalling import Uninstallation, uninstall_extensions
 from ferryman.schema.upgrading import Upgrade, upgrade
@@ -19,6 +19,7 @@ __all__ = [
     "Upgrade",
     "inspect",
     "migrate",
+    "migrate_for_work",
     "uninstall_extensions",
     "upgrade",
 ]

@@ -23,7 +23,9 @@ R = TypeVar("R")
 PATIENCE_SECONDS = 30.0
 """How long we wait for somebody else's install to finish: shorter than a deployment waits."""
 MOST_COLLISIONS = 10
-"""Each one means that another migrator was quicker, and the next look shows what it did, or that a table is in use."""
+"""Each one means that another migrator was quicker, and the next look shows what it did."""
+MOST_TRIES_OF_A_TABLE = 10
+"""How often a table that is in use is asked for. While we wait for it, all others wait behind us."""
 
 _LOCK = schema_statement("lock")
 _FORBIDDEN = "42501"
@@ -38,31 +40,38 @@ _COLLISIONS = {
     "40001",  # serialisation failure
     "40P01",  # deadlock
     "XX000",  # "tuple concurrently updated": two replace the same function
-    _IN_USE,
 }
 _BODY_QUOTE = "$ferryman$"
 """Encloses the bodies of our functions, which name the schema; a name that contains it would end them."""
 
 
-def change(schema: SchemaName, apply: Callable[[Facts], Steps[R]]) -> Steps[R]:
-    """Run `apply` in one transaction, alone, on facts that stay true. Collisions with other migrators are retried."""
+def change(schema: SchemaName, apply: Callable[[Facts], Steps[R]], *, tries_of_a_table: int | None = None) -> Steps[R]:
+    """Run `apply` in one transaction, alone, on facts that stay true. Collisions with other migrators are retried.
+
+    tries_of_a_table: how often a table that is in use is asked for, if not as often as usual
+    """
     if _BODY_QUOTE in schema.name:
         raise ConfigurationError(f"a schema name must not contain {_BODY_QUOTE!r}: {schema.name!r}")
 
-    collisions, waited = 0, 0.0
+    collisions, tries, waited = 0, 0, 0.0
     while True:
+        # Random, so that two that collided do not collide again.
+        pause = random.uniform(0.05, 0.25)  # noqa: S311 - not a secret
         try:
             return (yield from _attempt(schema, apply))
         except MigrationUnderWayError:
             if waited >= PATIENCE_SECONDS:
                 raise
         except DatabaseError as error:
-            collisions += 1
-            if collisions > MOST_COLLISIONS or sqlstate_of(error) not in _COLLISIONS:
+            if sqlstate_of(error) == _IN_USE:
+                tries += 1
+                pause *= 10
+            else:
+                collisions += 1
+            is_over = collisions > MOST_COLLISIONS or tries >= (tries_of_a_table or MOST_TRIES_OF_A_TABLE)
+            if is_over or sqlstate_of(error) not in {*_COLLISIONS, _IN_USE}:
                 raise _told(error, schema) from error.__cause__
         yield Rollback()
-        # Random, so that two that collided do not collide again.
-        pause = random.uniform(0.05, 0.25)  # noqa: S311 - not a secret
         yield Wait(pause)
         waited += pause
 

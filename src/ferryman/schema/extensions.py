@@ -29,6 +29,8 @@ class Extension(msgspec.Struct, frozen=True):
     parts: tuple[str, ...]
     is_shared: bool = False
     """Whether others know these names too: then only absent parts are made, and only those that we made are dropped."""
+    is_needed: bool = True
+    """Whether workers cannot do without. Otherwise it only makes statements cheaper."""
 
 
 EXTENSIONS = (
@@ -55,7 +57,7 @@ EXTENSIONS = (
     Extension(4, "indexes for claiming", ("_ferryman_jobs_by_task", "_ferryman_queued_jobs_by_task")),
     Extension(5, "progress of jobs", ("_ferryman_progress",)),
     Extension(6, "flags of schedules", ("_ferryman_schedule_flags",)),
-    Extension(7, "order of queues by id", ("_ferryman_jobs_by_queue",)),
+    Extension(7, "order of queues by id", ("_ferryman_jobs_by_queue",), is_needed=False),
 )
 LATEST_EXTENSION = EXTENSIONS[-1].id
 
@@ -85,7 +87,7 @@ def drop_extensions(facts: Facts, *, keep_shared: bool) -> Steps[tuple[str, ...]
             yield Script(_extension_statement(f"drop_{part}"))
             dropped.append(part)
     yield Script(_extension_statement("drop_ledger"))
-    return (*dropped, EXTENSION_LEDGER)
+    return (*dict.fromkeys(dropped), EXTENSION_LEDGER)
 
 
 def _install(facts: Facts, extension: Extension) -> Steps[None]:

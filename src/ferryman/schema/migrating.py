@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ferryman.errors import SchemaMissingError
+from ferryman.database.steps import Rollback
+from ferryman.errors import DatabaseError, SchemaError, SchemaMissingError
 from ferryman.schema.changing import change
 from ferryman.schema.contract import REVISION
 from ferryman.schema.extensions import LATEST_EXTENSION, install_extensions, missing_extensions
@@ -61,6 +62,28 @@ def migrate(schema: SchemaName) -> Steps[Migration]:
     return done
 
 
+def migrate_for_work(schema: SchemaName) -> Steps[Migration]:
+    """What a worker does when it starts: migrate, but continue without extensions that only make it faster.
+
+    Such an extension is tried once: many workers start together, and none should keep others from the tables.
+    """
+    facts = yield from read_facts(schema)
+    missing = missing_extensions(facts)
+    if problem_of(facts) is not None or not missing or any(extension.is_needed for extension in missing):
+        return (yield from migrate(schema))
+    try:
+        return (yield from change(schema, _apply, tries_of_a_table=1))
+    except (DatabaseError, SchemaError) as error:
+        yield Rollback()
+        log.warning(
+            "this worker continues without %s: %s",
+            ", ".join(f"extension {extension.id} ({extension.name})" for extension in missing),
+            error,
+            extra={"event": "extension_missing"},
+        )
+    return _result(Outcome.NOTHING, facts)
+
+
 def _apply(facts: Facts) -> Steps[Migration]:
     if _is_complete(facts):
         return _result(Outcome.NOTHING, facts)
@@ -86,6 +109,6 @@ def _result(outcome: Outcome, facts: Facts) -> Migration:
         outcome=outcome,
         revision=facts.revision or REVISION,
         extensions_before=before,
-        extensions_after=max(before, LATEST_EXTENSION),
+        extensions_after=before if outcome is Outcome.NOTHING else max(before, LATEST_EXTENSION),
         warnings=warnings_of(facts),
     )

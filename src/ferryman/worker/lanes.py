@@ -94,15 +94,16 @@ class Lane:
         # What a run that was cancelled had begun to write, and perhaps has written.
         self._waiting, self._writing = [*_doubted(self._writing), *self._waiting], ()
         while True:
+            # Both in turn: however many are held up, others go on.
             if self._held_up.pause <= 0:
                 self._writing = self._held_up.take(BATCH)
                 await self._write_until_done(skips=True)
-            elif self._waiting:
+            if self._waiting:
                 await self._gather()
                 self._writing = self._waiting[: min(BATCH, claimed_in_one_name(self._waiting))]
                 self._waiting = self._waiting[len(self._writing) :]
                 await self._write_until_done()
-            else:
+            elif self._held_up.pause > 0:
                 if not self._held_up:
                     self._hurry.clear()
                 await self._alarm.wait(self._held_up.pause)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ferryman.errors import DatabaseUnavailableError, NotConnectedError
+from ferryman.errors import DatabaseError, DatabaseUnavailableError
 from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.lanes import Lane, LendingLane
@@ -224,9 +224,9 @@ class Settler:
         call = working.find_jobs([settlement.claim.job_id for settlement in settlements])
         try:
             rows = await self._connection.fetch(call)
-        except NotConnectedError as error:
-            # This question was not sent, but the write before it was: whoever starts over must know.
-            raise DatabaseUnavailableError(str(error)) from error
+        except DatabaseError as error:
+            # Whatever became of this question, the write before it was carried out: who starts over must know.
+            raise DatabaseUnavailableError(str(error)) from None
         return {job_id: (locked_by, token) for job_id, locked_by, token in rows}
 
     def leave_locked(self, claim: Claim) -> None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ferryman.cron.scheduling import crontabs_from
+from ferryman.database.sessions import AsyncSession
 from ferryman.errors import ConfigurationError
+from ferryman.schema import migrate_for_work
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.children import TaskPlace, refuse_while_importing
 from ferryman.worker.identity import Identity
@@ -98,7 +100,7 @@ class Worker:
         try:
             async with stop.limiting(0.0):
                 await client.open()
-                await client.migrate()
+                await AsyncSession(lambda: client.pool, client.schema).run(migrate_for_work(client.schema))
                 is_ready = True
             yield client if is_ready else None
         finally:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import msgspec
 
+from ferryman.discreet import Discreet
 from ferryman.worker.children.carrying import pack_exception, unpack_exception
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class ChildSuccess(msgspec.Struct, frozen=True):
     value: Any
 
 
-class ChildFailure(msgspec.Struct, frozen=True, kw_only=True):
+class ChildFailure(Discreet, frozen=True, kw_only=True):
     """The task raised, or could not be run.
 
     error_type: the qualified name of the exception's class; built-in ones have no module
@@ -33,6 +34,9 @@ class ChildFailure(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     traceback_text: str
     pickled: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"ChildFailure({self.error_type}: {self.message!r})"
 
     @classmethod
     def of(cls, error: BaseException, message: str | None = None) -> Self:

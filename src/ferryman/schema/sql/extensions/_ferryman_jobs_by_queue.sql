@@ -4,8 +4,8 @@
 -- Extension 4 once made this index without the id. Nobody misses it meanwhile: all is one transaction.
 -- Locks: the table of jobs, against everybody, until the index is built: about a second for each million jobs that wait in
 -- queues. The lock is asked for at once, not after a weaker one, since two who raise their locks wait for each other. Who
--- asks for it holds up all who come after: so not for longer than two seconds at a time, then the change is tried again.
-set local lock_timeout = '2s';
+-- asks for it holds up all who come after: so not for longer than a tenth of a second, and the change is tried again later.
+set local lock_timeout = '100ms';
 lock table :schema._private_jobs in access exclusive mode;
 drop index if exists :schema._ferryman_jobs_by_queue;
 create index _ferryman_jobs_by_queue on :schema._private_jobs (task_id, job_queue_id, priority, run_at, id)
