@@ -147,7 +147,8 @@ async def test_an_idle_worker_asks_at_most_once_a_second(own_server: EmbeddedPos
 
     # From outside, so that looking does not count.
     with psycopg.connect(make_conninfo(own_server.dsn, dbname="template1"), autocommit=True) as observer:
-        short, long = await cost_of_a_life_of(3.0), await cost_of_a_life_of(23.0)
+        # So long that it does not matter if a poll, a beat or a look at the crontabs falls into one life only.
+        short, long = await cost_of_a_life_of(3.0), await cost_of_a_life_of(43.0)
 
     # By the time that it really took, since a machine may pause us; after a long pause connections are made anew.
     preparations = 2  # of the claim and of the beat, once each, when they have been used for a while
