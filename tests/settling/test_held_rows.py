@@ -201,7 +201,7 @@ async def test_rows_that_are_tried_again_all_the_time_do_not_keep_others_from_be
 ) -> None:
     monkeypatch.setattr("ferryman.worker.held_up.SHORTEST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr("ferryman.worker.held_up.LONGEST_PAUSE_SECONDS", 0.0)
-    held, free = (Settlement(Claim(number, 1, "{}", None, 1, "worker", (), 0), Completed(0.0)) for number in (1, 2))
+    held, free = completion_of(1), completion_of(2)
     tries = 0
     written: list[Settlement] = []
 
@@ -220,3 +220,26 @@ async def test_rows_that_are_tried_again_all_the_time_do_not_keep_others_from_be
     await until(lambda: written, "the other one is written")
     running_lane.cancel()
     assert written == [free]
+
+
+async def test_a_lane_is_empty_as_soon_as_the_last_held_row_is_written() -> None:
+    """A worker that shuts down waits for that."""
+    tries = 0
+
+    async def write(settlements: Sequence[Settlement], _: bool) -> Sequence[Settlement]:
+        nonlocal tries
+        tries += 1
+        return settlements if tries < 3 else []
+
+    lane = Lane("completing jobs", write, lambda *_: None)
+    running_lane = asyncio.create_task(lane.run())
+    lane.put(completion_of(1))
+    assert not lane.empty.is_set()
+    await until(lambda: not lane.unsettled, "the held row is written")
+    await until(lane.empty.is_set, "the lane says so")
+    running_lane.cancel()
+    assert tries == 3
+
+
+def completion_of(job_id: int) -> Settlement:
+    return Settlement(Claim(job_id, 1, "{}", None, 1, "worker", (), 0), Completed(0.0))

@@ -115,9 +115,11 @@ class Cost:
     seconds: float
 
 
-@pytest.mark.realtime
 async def test_an_idle_worker_asks_at_most_once_a_second(own_server: EmbeddedPostgres) -> None:
-    """On a server of its own: who listens takes part when others announce much, in any database."""
+    """On a server of its own: who listens takes part when others announce much, in any database.
+
+    Elapsed time is only an upper bound here. A busy machine makes the worker ask less often, never more.
+    """
     app = App(own_server.dsn)
 
     @app.task

@@ -103,12 +103,12 @@ class Lane:
                 self._writing = self._waiting[: min(BATCH, claimed_in_one_name(self._waiting))]
                 self._waiting = self._waiting[len(self._writing) :]
                 await self._write_until_done()
-            elif self._held_up.pause > 0:
+            if not self.unsettled:
+                self.empty.set()
+            if not self._waiting and self._held_up.pause > 0:
                 if not self._held_up:
                     self._hurry.clear()
                 await self._alarm.wait(self._held_up.pause)
-            if not self.unsettled:
-                self.empty.set()
 
     async def _gather(self) -> None:
         if self._delay > 0:
