@@ -78,10 +78,8 @@ queued as (
                                     and job.job_queue_id = candidate.job_queue_id
                                     and job.priority = candidate.priority
                                     and job.run_at >= candidate.run_at
-                                    and (
-                                        cast(:forbidden_flags as text[]) is null
-                                        or (job.flags ?| cast(:forbidden_flags as text[])) is not true
-                                    )
+                                    and
+                                    -- include: claim_allowed
                                 order by job.run_at, job.id
                                 limit 1
                             ) as alike

@@ -15,24 +15,7 @@
 with recursive
 -- include: claim_levels
 unqueued_level as (
-    (
-        select first.priority, first.run_at
-        from
-            unnest(cast(:task_ids as int[])) as task (id)
-            cross join lateral (
-                select job.priority, job.run_at
-                from :schema._private_jobs as job
-                where
-                    job.locked_at is null
-                    and job.attempts < job.max_attempts
-                    and job.job_queue_id is null
-                    and job.task_id = task.id
-                order by job.priority, job.run_at
-                limit 1
-            ) as first
-        order by first.priority, first.run_at
-        limit 1
-    )
+    select -32769 as priority, timestamptz 'infinity' as run_at
     union all
     select next.priority, next.run_at
     from
@@ -77,10 +60,8 @@ unqueued_due as (
                         and job.run_at <= (select at from moment)
                         and
                         -- include: claim_unmarked
-                        and (
-                            cast(:forbidden_flags as text[]) is null
-                            or (job.flags ?| cast(:forbidden_flags as text[])) is not true
-                        )
+                        and
+                        -- include: claim_allowed
                     order by job.run_at
                     limit cast(:window as int)
                 ) as mine
@@ -91,24 +72,7 @@ unqueued_due as (
     limit cast(:window as int)
 ),
 queued_level as (
-    (
-        select first.priority, first.run_at
-        from
-            unnest(cast(:task_ids as int[])) as task (id)
-            cross join lateral (
-                select job.priority, job.run_at
-                from :schema._private_jobs as job
-                where
-                    job.locked_at is null
-                    and job.attempts < job.max_attempts
-                    and coalesce(job.job_queue_id, 0) <> 0
-                    and job.task_id = task.id
-                order by job.priority, job.run_at
-                limit 1
-            ) as first
-        order by first.priority, first.run_at
-        limit 1
-    )
+    select -32769 as priority, timestamptz 'infinity' as run_at
     union all
     select next.priority, next.run_at
     from
@@ -151,10 +115,8 @@ walked as (
                         and job.task_id = task.id
                         and job.priority = queued_level.priority
                         and job.run_at <= (select at from moment)
-                        and (
-                            cast(:forbidden_flags as text[]) is null
-                            or (job.flags ?| cast(:forbidden_flags as text[])) is not true
-                        )
+                        and
+                        -- include: claim_allowed
                     order by job.run_at
                     limit cast(:window as int)
                 ) as mine
@@ -195,10 +157,8 @@ jump as (
                     and job.attempts < job.max_attempts
                     and job.job_queue_id is not null
                     and job.task_id = task.id
-                    and (
-                        cast(:forbidden_flags as text[]) is null
-                        or (job.flags ?| cast(:forbidden_flags as text[])) is not true
-                    )
+                    and
+                    -- include: claim_allowed
                 order by job.job_queue_id, job.priority, job.run_at, job.id
                 limit 1
             ) as first
@@ -217,10 +177,8 @@ jump as (
                 and job.job_queue_id is not null
                 and job.task_id = jump.task_id
                 and (job.job_queue_id, job.priority) > (jump.job_queue_id, jump.priority)
-                and (
-                    cast(:forbidden_flags as text[]) is null
-                    or (job.flags ?| cast(:forbidden_flags as text[])) is not true
-                )
+                and
+                -- include: claim_allowed
             order by job.job_queue_id, job.priority, job.run_at, job.id
             limit 1
         ) as next

@@ -19,7 +19,9 @@ front as (
         job.run_at,
         job.job_queue_id,
         job.task_id = any (cast(:task_ids as int[]))
-        and (cast(:forbidden_flags as text[]) is null or (job.flags ?| cast(:forbidden_flags as text[])) is not true) as is_ours
+        and
+        -- include: claim_allowed
+        as is_ours
     from :schema._private_jobs as job
     where job.is_available = true
     order by job.priority, job.run_at
