@@ -38,7 +38,7 @@ async def test_as_many_run_at_once_as_the_pool_is_large_and_the_rest_wait(pool: 
         pids = {await noted_pid(note) for note in notes[:2]}
         assert not notes[2].exists()
         (tmp_path / "go").touch()
-    assert [task.result() for task in running] == [ChildSuccess(str(note)) for note in notes]
+    assert [task.result() for task in running] == [ChildSuccess.of(str(note)) for note in notes]
     assert await noted_pid(notes[2]) in pids
 
 
@@ -46,13 +46,13 @@ async def test_an_idle_child_is_dismissed_after_a_while() -> None:
     async with ChildPool(1, idle_timeout=timedelta(seconds=0.01)) as pool:
         await gone(await own_pid(pool))
         await until(lambda: not pool._endings, "nothing left to do")
-        assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
+        assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
 
 
 async def test_the_time_to_import_a_module_is_not_the_time_of_its_task() -> None:
     async with ChildPool(1) as pool:
         order = order_for(slow_to_import.hurry)
-        assert await pool.run(order, timedelta(seconds=2)) == ChildSuccess("in time")
+        assert await pool.run(order, timedelta(seconds=2)) == ChildSuccess.of("in time")
 
 
 async def test_an_import_that_takes_too_long_is_ended_and_named() -> None:
@@ -73,7 +73,7 @@ async def test_closing_ends_idle_children_and_lets_busy_ones_finish(tmp_path: Pa
     (tmp_path / "go").touch()
 
     await closing
-    assert await running == ChildSuccess(str(tmp_path / "busy"))
+    assert await running == ChildSuccess.of(str(tmp_path / "busy"))
     assert not is_running(busy)
 
 
@@ -114,7 +114,7 @@ async def test_signals_that_stop_a_service_leave_running_tasks_alone(pool: Child
     os.kill(pid, signal.SIGINT)
     os.kill(pid, signal.SIGTERM)
     (tmp_path / "go").touch()
-    assert await running == ChildSuccess(str(tmp_path / "busy"))
+    assert await running == ChildSuccess.of(str(tmp_path / "busy"))
 
 
 async def test_a_child_inherits_no_files_but_its_own_channel(pool: ChildPool, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ async def test_without_files_to_spare_one_job_fails_and_the_pool_goes_on(
         patch.setattr(socket, "socketpair", exhausted)
         with pytest.raises(OSError, match="Too many open files"):
             await pool.run(order_for(tasks.add, a=1, b=2))
-    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
+    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
 
 
 async def test_without_threads_to_spare_one_job_fails_and_no_process_stays(
@@ -152,7 +152,7 @@ async def test_without_threads_to_spare_one_job_fails_and_no_process_stays(
         patch.setattr(threading.Thread, "start", exhausted)
         with pytest.raises(RuntimeError, match="can't start new thread"):
             await pool.run(order_for(tasks.add, a=1, b=2))
-    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
+    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
 
 
 async def test_what_a_task_prints_appears_where_the_worker_prints(

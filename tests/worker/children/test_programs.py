@@ -23,7 +23,7 @@ FROM_ROOT = {**os.environ, "PYTHONPATH": str(ROOT)}
     "command", [[str(HERE / "script.py")], ["-m", "tests.worker.children.script"]], ids=["path", "module"]
 )
 def test_tasks_of_the_script_that_was_started_are_found(command: list[str]) -> None:
-    assert run(*command).stdout.splitlines() == ["ChildSuccess(value=Point(x=2, y=1))", "ChildSuccess(value=2)"]
+    assert run(*command).stdout.splitlines() == ["ChildSuccess(value={'x': 2, 'y': 1})", "ChildSuccess(value=2)"]
 
 
 def test_tasks_of_a_package_that_was_started_are_found(tmp_path: Path) -> None:

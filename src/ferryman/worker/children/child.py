@@ -97,11 +97,14 @@ class Child:
         finally:
             self._at_rest.set()
 
-    async def next_word(self) -> bytearray:
-        """Wait for what it has to say. `EOFError` or `ConnectionError` when it ends first."""
+    async def next_word(self, limit: int) -> bytearray:
+        """Wait for what it has to say. `EOFError` or `ConnectionError` when it ends first.
+
+        `UnreadableError` when that has more than `limit` bytes.
+        """
         self._at_rest.clear()
         try:
-            return await receive_frame(self._channel)
+            return await receive_frame(self._channel, limit)
         finally:
             self._at_rest.set()
 

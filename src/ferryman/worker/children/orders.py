@@ -10,6 +10,7 @@ import msgspec
 
 from ferryman.errors import TaskError
 from ferryman.worker.children.logs import LogLevels
+from ferryman.worker.children.results import MAX_RESULT_BYTES
 
 if TYPE_CHECKING:
     from ferryman.jobs import Job
@@ -62,6 +63,11 @@ class ChildOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return f"job {self.job.id} ({self.identifier!r})"
+
+    @property
+    def largest_answer(self) -> int:
+        """How many bytes the result may have. What is left of a batch always fits: a character has at most four."""
+        return max(MAX_RESULT_BYTES, 4 * len(self.job.payload_json))
 
     @classmethod
     def of(cls, task: Task[..., Any], job: Job, worker_id: str, lease: Lease | None = None) -> Self:

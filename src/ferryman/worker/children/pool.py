@@ -10,6 +10,8 @@ from ferryman.errors import ConfigurationError
 from ferryman.worker.children.child import Child
 from ferryman.worker.children.crashes import PoolClosedError, WorkerCrashed
 from ferryman.worker.children.errands import Errand
+from ferryman.worker.children.framing import UnreadableError
+from ferryman.worker.children.results import ChildFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +114,9 @@ class ChildPool:
             return await errand.run(self._start_timeout, limit)
         except (EOFError, ConnectionError):
             await self._raise_crash(errand)
+        except UnreadableError as error:
+            await self._end(errand.child)
+            return ChildFailure.saying(f"{error}; its process was ended")
         except BaseException:
             await self._end(errand.child)
             raise

@@ -11,8 +11,11 @@ from ferryman.jobs import NO_SPEC
 from ferryman.tasks import Task
 from ferryman.tasks.definitions import Definition
 from ferryman.tasks.running import run_options
+from ferryman.tasks.task import made_of
+from ferryman.worker.batches import BatchResult
 from ferryman.worker.children.results import (
     ChildAsksKeys,
+    ChildDecision,
     ChildFailure,
     ChildProgress,
     ChildResult,
@@ -20,6 +23,8 @@ from ferryman.worker.children.results import (
     ChildUsedLease,
 )
 from ferryman.worker.children.signals import Terminated
+from ferryman.worker.deciding import batch_ending, decided_by, retry_seconds
+from ferryman.worker.outcomes import Failed
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -46,12 +51,36 @@ def find_task(order: ChildOrder, modules: Modules) -> Task[..., Any] | ChildFail
 def run_task(task: Task[..., Any], order: ChildOrder, notes: Notes) -> ChildResult:
     """Run a task to its end; `notes` take what it has to say before."""
     try:
-        return ChildSuccess(_run(task, order, notes))
+        result = _run(task, order, notes)
+        if isinstance(result, BatchResult) and isinstance(result.error, BaseException):
+            return _after_error(task, order, result.error)
+        return _after_batch(task, order, result) if task.running.is_batch else _success(order, result)
     except Terminated:
         raise
     except BaseException as error:  # noqa: BLE001 - `sys.exit()` in a task ends the task, not the process
-        error.__traceback__ = _from_users_frame(error.__traceback__)
-        return ChildFailure.of(error)
+        return _after_error(task, order, error)
+
+
+def _after_error(task: Task[..., Any], order: ChildOrder, error: BaseException) -> ChildResult:
+    """What the task decided by raising. The retry policy is asked here, where the exception is."""
+    error.__traceback__ = _from_users_frame(error.__traceback__)
+    decided = decided_by(error, task, order.job.attempts)
+    if decided is not None:
+        return ChildDecision.of(decided)
+    return ChildFailure.of(error, delay=retry_seconds(task, order.job.attempts, error))
+
+
+def _after_batch(task: Task[..., Any], order: ChildOrder, result: Any) -> ChildResult:
+    ending = batch_ending(task, order.job.attempts, order.job.payload_json, result, 0.0)
+    return ChildDecision.of(ending) if isinstance(ending, Failed) else ChildSuccess.of(None)
+
+
+def _success(order: ChildOrder, value: Any) -> ChildResult:
+    try:
+        return ChildSuccess.of(value)
+    except Exception as error:  # noqa: BLE001 - classes may do anything while they are written as JSON
+        told = f"{order} returned a value that cannot leave its process: {error}"
+        return ChildFailure.saying(f"{told}. Return what JSON can hold, or nothing.")
 
 
 def _run(task: Task[..., Any], order: ChildOrder, notes: Notes) -> Any:
@@ -70,9 +99,12 @@ def _run(task: Task[..., Any], order: ChildOrder, notes: Notes) -> Any:
 
 
 def _as_task(found: Any, identifier: str) -> Task[..., Any]:
-    # A class keeps its name for itself when it is made a task, so the task is made again.
     if isinstance(found, Task):
         return found
+    # A class keeps its name for itself when it is made a task.
+    made = made_of(found, identifier)
+    if made is not None:
+        return made
     definition = Definition(found, None)
     return Task(definition, identifier, NO_SPEC, run_options(definition.is_async))
 

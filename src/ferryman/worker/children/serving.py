@@ -52,7 +52,7 @@ def _carry_out(order: ChildOrder, modules: Modules, notes: Notes) -> None:
     found = find_task(order, modules)
     notes.send(BEGUN)
     result = found if isinstance(found, ChildFailure) else run_task(found, order, notes)
-    message = encode_result(result, order)
+    message = encode_result(result, order, order.largest_answer)
     _flush()  # what a task printed would be lost if the child were killed while it waits
     notes.end_with(message)
 
