@@ -1,0 +1,55 @@
+"""Numbers on the command line. Each has a least and a greatest value, which the help page and every refusal name."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from ferryman.jobs import SMALLINT_MAX, SMALLINT_MIN
+
+MOST_PROCESSES = 1024
+MOST_CONCURRENCY = 10_000
+MOST_CONNECTIONS = 10_000
+MOST_SECONDS = 604_800.0
+"""A week."""
+MAX_PAGE_SIZE = 10_000
+LARGEST_ID = 2**63 - 1
+"""Of PostgreSQL's bigint."""
+
+
+class Whole(click.IntRange):
+    """A whole number from `least` to `most`."""
+
+    def __init__(self, least: int, most: int) -> None:
+        super().__init__(least, most)
+
+
+class Number(click.FloatRange):
+    """A number from `least` to `most`, fractions included: what a program can count with or wait for.
+
+    unit: what is counted, in the plural
+    """
+
+    def __init__(self, least: float, most: float, unit: str) -> None:
+        super().__init__(least, most)
+        self.name = unit
+        self._unit = unit
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, within its range. What is no number at all is within every range of click's."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number of {self._unit}.", param, ctx)
+        return float(number)
+
+
+PROCESSES = Whole(1, MOST_PROCESSES)
+CONCURRENCY = Whole(1, MOST_CONCURRENCY)
+CONNECTIONS = Whole(1, MOST_CONNECTIONS)
+PORT = Whole(0, 65_535)
+JOB_ID = Whole(1, LARGEST_ID)
+PRIORITY = Whole(SMALLINT_MIN, SMALLINT_MAX)
+ATTEMPTS = Whole(0, SMALLINT_MAX)
+MAX_ATTEMPTS = Whole(1, SMALLINT_MAX)
