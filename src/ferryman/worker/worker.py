@@ -125,6 +125,8 @@ class Worker:
         """Refuse tasks that could not run before the first job meets them, and schedules that cannot be told apart."""
         self._app.registry.check()
         crontabs_from([*self._app.crontabs, *crontabs_from(self._options.crontabs)])
-        for task in self._app.tasks.values():
-            if task.running.run_in == "process":
-                TaskPlace.of(task)
+        in_children = [TaskPlace.of(task) for task in self._app.tasks.values() if task.running.run_in == "process"]
+        if any(place.is_in_the_script for place in in_children):
+            from ferryman.worker.children.unguarded import refuse_unguarded_script  # noqa: PLC0415 - of few programs
+
+            refuse_unguarded_script()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman.errors import ConfigurationError, TaskError
-from ferryman.worker.children import ChildPool, ChildSuccess, PoolClosedError, importing, refuse_while_importing
+from ferryman.importing import importing_for_a_task, refuse_while_importing
+from ferryman.worker.children import ChildPool, ChildSuccess, PoolClosedError
 from tests.support.processes import gone, is_running, noted_pid
 from tests.support.waiting import until
 from tests.worker.children import slow_to_import, tasks
@@ -169,7 +170,7 @@ def test_a_pool_has_room_for_at_least_one() -> None:
 
 def test_a_worker_does_not_start_while_a_child_imports_its_script() -> None:
     refuse_while_importing()
-    with importing._marked("shop.tasks"), pytest.raises(TaskError, match=r"importing 'shop.tasks' starts a worker"):
+    with importing_for_a_task("shop.tasks"), pytest.raises(TaskError, match=r"importing 'shop.tasks' starts a worker"):
         refuse_while_importing()
 
 

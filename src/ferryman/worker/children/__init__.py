@@ -8,8 +8,8 @@ makes no room for more than it may send. When the child ends, for whatever reaso
 and the job that it ran is the only one to suffer: `ChildPool.run` raises `WorkerCrashed`, and nothing else does.
 """
 
+from ferryman.importing import refuse_while_importing
 from ferryman.worker.children.crashes import PoolClosedError, WorkerCrashed
-from ferryman.worker.children.importing import refuse_while_importing
 from ferryman.worker.children.logs import hand_on
 from ferryman.worker.children.orders import ChildOrder, TaskPlace
 from ferryman.worker.children.pool import ChildPool

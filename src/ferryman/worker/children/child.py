@@ -11,8 +11,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from ferryman.importing import refuse_while_importing
 from ferryman.worker.children.framing import receive_frame, send_frame
-from ferryman.worker.children.importing import refuse_while_importing
 
 if TYPE_CHECKING:
     import subprocess

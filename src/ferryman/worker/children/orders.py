@@ -38,6 +38,11 @@ class TaskPlace(msgspec.Struct, frozen=True):
             )
         return cls(_importable(place.module, task), place.qualname)
 
+    @property
+    def is_in_the_script(self) -> bool:
+        """True if the task lives in the script that was started, which a child imports under another name."""
+        return self.module.rpartition(".")[2] == "__main__"
+
     def find(self, module: object) -> Any:
         """What has this name in the module; `AttributeError` when nothing has."""
         return reduce(getattr, self.qualname.split("."), module)
