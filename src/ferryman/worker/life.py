@@ -21,8 +21,9 @@ from ferryman.worker.interruptions import Interruptions
 from ferryman.worker.listener import Listener
 from ferryman.worker.long_jobs import LongJobs
 from ferryman.worker.loop_watch import LoopWatch
-from ferryman.worker.outcomes import Completed
+from ferryman.worker.outcomes import Completed, Unstarted
 from ferryman.worker.progress import Progress
+from ferryman.worker.recycling import Recycling
 from ferryman.worker.reports import Reports
 from ferryman.worker.running import Running
 from ferryman.worker.schema_watch import SchemaWatch
@@ -70,7 +71,10 @@ class Life:
         self._alarm = alarm
         self._problem: SchemaError | None = None
         self._threads = Threads()
-        self._children = ChildPool(options.concurrency)
+        self._children = ChildPool(
+            options.concurrency, max_jobs=options.child_max_jobs, max_memory=options.child_max_memory
+        )
+        self._recycling = Recycling(max_jobs=options.max_jobs, max_memory=options.max_memory, retire=self._retire)
         self._connection = WorkerConnection(client.pool, client.schema)
         self._progress = Progress(self._connection)
         self._recovering = self._make_recovering()
@@ -127,15 +131,20 @@ class Life:
     async def _work(self, *, once: bool) -> None:
         """Claim and run jobs until told to stop. A database that does not answer cannot keep the worker from ending."""
         async with self._stop.limiting(self._options.shutdown.grace_period.total_seconds()):
-            if once:
-                await self._claim_loop.run_once()
-                return
-            async with _in_background(self._make_scheduler().run(), "schedule crontabs"):
-                if self._options.local_queue is None:
-                    await self._claim_loop.run()
-                else:
-                    self._local_queue = self._make_local_queue()
-                    await self._local_queue.run()
+            await self._claim(once=once)
+            if self._stop.retired_because is not None:
+                await self._running.finish()
+
+    async def _claim(self, *, once: bool) -> None:
+        if once:
+            await self._claim_loop.run_once()
+            return
+        async with _in_background(self._make_scheduler().run(), "schedule crontabs"):
+            if self._options.local_queue is None:
+                await self._claim_loop.run()
+            else:
+                self._local_queue = self._make_local_queue()
+                await self._local_queue.run()
 
     async def _end(self) -> None:
         """Let jobs end, and write what came of them. What cannot be written in time is left to recovery."""
@@ -166,6 +175,8 @@ class Life:
         options = self._options
         duties = {"settle": self._settler.run_until_closed(), "tell progress": self._progress.run()}
         duties["renew the locks of long jobs"] = self._long_jobs.run()
+        if options.max_memory is not None:
+            duties["watch memory"] = self._recycling.watch()
         if self._recovering is not None:
             duties["recover"] = self._recovering.run()
         if listens:
@@ -209,6 +220,7 @@ class Life:
     async def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """What follows from settlements that were written, or refused."""
         ended = [*written, *refused]
+        self._recycling.count(sum(not isinstance(each.outcome, Unstarted) for each in ended))
         if any(each.claim.queue_id is not None or not isinstance(each.outcome, Completed) for each in ended):
             # The next job of that queue may run now, or this one again later, and nobody announces it.
             self._wake()
@@ -231,6 +243,18 @@ class Life:
 
     def _next_waiting(self) -> Claim | None:
         return None if self._local_queue is None else self._local_queue.take()
+
+    def _retire(self, reason: str) -> None:
+        """Take no more jobs, and end when those that run have ended."""
+        if self._stop.begun.is_set():
+            return
+        logger.info(
+            "worker %s takes no more jobs, because %s; it shuts down when its running jobs have ended",
+            self._identity.id,
+            reason,
+            extra={"event": "worker_recycled", "worker_id": self._identity.id},
+        )
+        self._stop.retire(reason)
 
     def _give_up(self, problem: SchemaError) -> None:
         self._problem = problem

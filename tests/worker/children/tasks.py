@@ -203,6 +203,15 @@ def repeated(text: str, count: int) -> str:
     return text * count
 
 
+kept = bytearray()
+
+
+@app.task
+def keep(size: int) -> None:
+    """Leak memory."""
+    kept.extend(b"x" * size)
+
+
 @app.task
 def segfault() -> None:
     ctypes.string_at(0)

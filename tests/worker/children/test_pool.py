@@ -43,6 +43,24 @@ async def test_as_many_run_at_once_as_the_pool_is_large_and_the_rest_wait(pool: 
     assert await noted_pid(notes[2]) in pids
 
 
+async def test_a_child_is_replaced_after_so_many_jobs() -> None:
+    async with ChildPool(1, max_jobs=2) as pool:
+        pids = [await own_pid(pool) for _ in range(5)]
+        assert (pids[0] == pids[1], pids[2] == pids[3], len({*pids})) == (True, True, 3)
+        for pid in pids[:4]:
+            await gone(pid)
+
+
+async def test_a_child_that_uses_more_memory_than_it_may_is_replaced_after_its_job() -> None:
+    limit = 400 * 1024 * 1024
+    async with ChildPool(1, max_memory=limit) as pool:
+        first = await own_pid(pool)
+        assert await own_pid(pool) == first
+        await pool.run(order_for(tasks.keep, size=limit))
+        assert await own_pid(pool) != first
+        await gone(first)
+
+
 async def test_an_idle_child_is_dismissed_after_a_while() -> None:
     async with ChildPool(1, idle_timeout=timedelta(seconds=0.01)) as pool:
         await gone(await own_pid(pool))

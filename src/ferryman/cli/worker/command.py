@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ferryman.cli.loops import CHOICES
-from ferryman.cli.numbers import CONCURRENCY, CONNECTIONS, MOST_SECONDS, PORT, PROCESSES, Number, Whole
+from ferryman.cli.numbers import CONCURRENCY, CONNECTIONS, JOBS, MEMORY, MOST_SECONDS, PORT, PROCESSES, Number, Whole
 from ferryman.cli.worker.logs import set_up_logs
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.status_line import StatusLine, make_room
@@ -102,6 +102,30 @@ _OPTIONS = [
         type=CONNECTIONS,
         metavar="N",
         help="Database connections of each process, the listening one aside.  [default: 10]",
+    ),
+    click.option(
+        "--max-jobs",
+        type=JOBS,
+        metavar="N",
+        help="Replace each process after it has run this many jobs.  [default: never]",
+    ),
+    click.option(
+        "--max-memory",
+        type=MEMORY,
+        metavar="SIZE",
+        help="Replace each process that uses more memory than this, such as 512M or 2G.  [default: never]",
+    ),
+    click.option(
+        "--child-max-jobs",
+        type=JOBS,
+        metavar="N",
+        help='Replace a child process of run_in="process" tasks after this many jobs.  [default: never]',
+    ),
+    click.option(
+        "--child-max-memory",
+        type=MEMORY,
+        metavar="SIZE",
+        help="Replace a child process that uses more memory than this.  [default: never]",
     ),
     click.option(
         "--loop",
@@ -201,7 +225,7 @@ def run_workers(
     set_up_logs(plan.log_format, plan.log_level)
     _answer_probes(probes, everyone)
     try:
-        if processes == 1 and not reload:
+        if processes == 1 and not reload and not plan.needs_replacing:
             return WorkerProcess(plan, everyone[0], watch.look).run()
         return Supervisor(plan, watch, reload=reload).run()
     finally:

@@ -36,6 +36,7 @@ class Child:
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         self._ending: asyncio.Task[int] | None = None
+        self.orders_done = 0
         self.exited: asyncio.Future[int] = self._loop.create_future()
         threading.Thread(target=self._wait, name=f"ferryman-child-{process.pid}", daemon=True).start()
 
