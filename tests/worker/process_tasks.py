@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import struct
@@ -196,3 +197,15 @@ def announce_too_much() -> None:
 @in_child
 def return_much(size: int) -> str:
     return "z" * size
+
+
+@in_child
+def add_more(count: int, ctx: WorkerContext) -> None:
+    for number in range(count):
+        ctx.sync_client.add_raw_job("elsewhere", {"number": number})
+
+
+@in_child
+async def add_more_later(count: int, ctx: WorkerContext) -> None:
+    assert ctx.client is not None
+    await asyncio.gather(*(ctx.client.add_raw_job("elsewhere", {"number": number}) for number in range(count)))

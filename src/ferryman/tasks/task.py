@@ -164,5 +164,10 @@ def made_of(subject: object, identifier: str) -> Task[..., Any] | None:
     return _made.get((_place_of(subject), identifier))
 
 
+def all_made() -> list[Task[..., Any]]:
+    """Every task of this process."""
+    return [*_made.values()]
+
+
 def _place_of(subject: object) -> tuple[str, str]:
     return getattr(subject, "__module__", ""), getattr(subject, "__qualname__", "")

@@ -29,7 +29,7 @@ from ferryman.worker.forks import generation, leave_if_forked
 from ferryman.worker.outcomes import Completed, Ending, Failed, describe, storable_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from datetime import timedelta
 
     from ferryman.context import WorkerContext
@@ -134,7 +134,7 @@ class Handlers:
 
     async def _call_in_child(self, task: Task[..., Any], _: Claim, context: WorkerContext | None) -> Any:
         assert context is not None  # noqa: S101 - asked for by the caller
-        order = ChildOrder.of(task, context.job, context.worker_id, context.lease)
+        order = ChildOrder.of(task, context.job, context.worker_id, context.lease, _queue_of(context))
         match await self._children.run(order, task.running.timeout, on_note=functools.partial(_take_note, context)):
             case ChildFailure() as failure:
                 raise ChildTaskError(failure)
@@ -171,6 +171,11 @@ class Handlers:
         """Whether the job's process died, and what it has done by then must not be done twice."""
         on_crash = task.running.on_crash or self._on_crash
         return isinstance(error, WorkerCrashed) and error.has_begun and on_crash == "fail"
+
+
+def _queue_of(context: WorkerContext) -> Mapping[str, Any] | None:
+    """How a child reaches the queue, if its handler wants to."""
+    return None if context.client is None else context.client.same_queue()
 
 
 def _take_note(context: WorkerContext, note: ChildNote) -> object:

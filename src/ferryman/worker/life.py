@@ -15,6 +15,7 @@ from ferryman.worker.attempts import Attempts
 from ferryman.worker.children import ChildPool
 from ferryman.worker.claim_loop import SECONDS_TO_FLUSH, ClaimLoop
 from ferryman.worker.claimer import Claimer
+from ferryman.worker.clients import blocking_client
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.handling import Handlers
 from ferryman.worker.interruptions import Interruptions
@@ -75,6 +76,7 @@ class Life:
             options.concurrency, max_jobs=options.child_max_jobs, max_memory=options.child_max_memory
         )
         self._recycling = Recycling(max_jobs=options.max_jobs, max_memory=options.max_memory, retire=self._retire)
+        self._blocking_client = blocking_client(client, options.hooks)
         self._connection = WorkerConnection(client.pool, client.schema)
         self._progress = Progress(self._connection)
         self._recovering = self._make_recovering()
@@ -191,6 +193,7 @@ class Life:
                 # Last of all: for as long as anything goes on, others must know that we live.
                 stack.push_async_callback(self._say_goodbye, self._recovering)
             await stack.enter_async_context(self._children)
+            stack.callback(self._blocking_client.close)
             stack.callback(self._threads.close)
             for name, duty in duties.items():
                 await stack.enter_async_context(_in_background(duty, name))
@@ -314,6 +317,7 @@ class Life:
             ),
             hooks=options.hooks,
             client=self._client,
+            blocking_client=self._blocking_client,
             extensions=options.extensions,
             shutting_down=self._stop.begun,
             progress=self._progress,

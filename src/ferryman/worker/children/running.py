@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferryman.context import WorkerContext
 from ferryman.jobs import NO_SPEC
@@ -29,6 +29,8 @@ from ferryman.worker.outcomes import Failed
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from ferryman.client import Client
+    from ferryman.worker.children.clients import ChildClients
     from ferryman.worker.children.importing import Modules
     from ferryman.worker.children.notes import Notes
     from ferryman.worker.children.orders import ChildOrder
@@ -48,10 +50,10 @@ def find_task(order: ChildOrder, modules: Modules) -> Task[..., Any] | ChildFail
         return ChildFailure.of(error, f"a child process cannot import task {str(order.place)!r}: {reason}")
 
 
-def run_task(task: Task[..., Any], order: ChildOrder, notes: Notes) -> ChildResult:
-    """Run a task to its end; `notes` take what it has to say before."""
+def run_task(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildClients) -> ChildResult:
+    """Run a task to its end; `notes` take what it has to say before, and `clients` are for its context."""
     try:
-        result = _run(task, order, notes)
+        result = _run(task, order, notes, clients)
         if isinstance(result, BatchResult) and isinstance(result.error, BaseException):
             return _after_error(task, order, result.error)
         return _after_batch(task, order, result) if task.running.is_batch else _success(order, result)
@@ -83,19 +85,35 @@ def _success(order: ChildOrder, value: Any) -> ChildResult:
         return ChildFailure.saying(f"{told}. Return what JSON can hold, or nothing.")
 
 
-def _run(task: Task[..., Any], order: ChildOrder, notes: Notes) -> Any:
+def _run(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildClients) -> Any:
     if order.lease is not None:
         order.lease.on_use = lambda: notes.tell(ChildUsedLease())
         order.lease.learn_keys = lambda: notes.ask(ChildAsksKeys())
-    context = WorkerContext(
+    if task.is_async:
+        return asyncio.run(_run_on_loop(task, order, notes, clients))
+    client = None if order.queue is None else clients.blocking(order.queue)
+    arguments = task.decode(order.job.payload_json, _context(order, notes, cast("Client | None", client)))
+    return task.function(*arguments.args, **arguments.kwargs)
+
+
+async def _run_on_loop(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildClients) -> Any:
+    client = None if order.queue is None else clients.for_this_loop(order.queue)
+    try:
+        arguments = task.decode(order.job.payload_json, _context(order, notes, client))
+        return await task.function(*arguments.args, **arguments.kwargs)
+    finally:
+        if client is not None:
+            await client.close()
+
+
+def _context(order: ChildOrder, notes: Notes, client: Client | None) -> WorkerContext:
+    return WorkerContext(
         job=order.job,
         worker_id=order.worker_id,
+        client=client,
         lease=order.lease,
         report=lambda fraction, message: notes.tell(ChildProgress(fraction, message)),
     )
-    arguments = task.decode(order.job.payload_json, context)
-    called = task.function(*arguments.args, **arguments.kwargs)
-    return asyncio.run(called) if task.is_async else called
 
 
 def _as_task(found: Any, identifier: str) -> Task[..., Any]:
