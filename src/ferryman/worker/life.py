@@ -184,7 +184,14 @@ class Life:
         if listens:
             schema_watch = SchemaWatch(self._client, self._give_up)
             heard = {"jobs:insert": self._wake, "worker:migrate": schema_watch.announced}
-            self._listener = Listener(self._client.address, self._client.schema, lambda channel: heard[channel]())
+            pool = self._client.pool
+            self._listener = Listener(
+                self._client.address,
+                self._client.schema,
+                lambda channel: heard[channel](),
+                is_behind_pooler=lambda: pool.is_behind_pooler,
+                poll_seconds=options.poll_interval.total_seconds(),
+            )
             duties |= {"listen": self._listener.run(), "watch the schema": schema_watch.run()}
         if options.shutdown.shutdown_signal is not None:
             duties["wait for the shutdown signal"] = self._stop.after(options.shutdown.shutdown_signal())
