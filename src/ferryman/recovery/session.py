@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from psycopg import OperationalError
 
+from ferryman.database.addresses import WATCHED
 from ferryman.database.own import OwnConnection
+from ferryman.database.pools import configure_behind_pooler
 from ferryman.database.statements import Style, load_statement
 from ferryman.queries import beating
 
@@ -30,11 +32,7 @@ CONNECT_SECONDS = 5
 TRIES_FOR_A_KEY = 10
 _PATIENCE: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
-    "keepalives": 1,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
+    **WATCHED,
 }
 _BACKEND_PID = load_statement("ferryman.database", "backend_pid")
 
@@ -78,7 +76,7 @@ class BeatSession:
         [(server_pid,)] = self._connection.fetch(_BACKEND_PID.text(self._schema, Style.NUMBERED))
         if server_pid != self._connection.info.backend_pid:
             # A pooler: settings and locks would stay behind with a server process that serves others next.
-            self._connection.prepare_threshold = None
+            configure_behind_pooler(self._connection)
             return
         self.fetch(beating.settle_session(STATEMENT_SECONDS))
         self.key = self._hold_key()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferryman.context import WorkerContext
 from ferryman.hooks import AfterJobRun, BeforeJobRun, Fail, JobFetch, JobStart, Skip
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Mapping
 
-    from ferryman.client import Client
+    from ferryman.client import Client, SyncClient
     from ferryman.hooks import HookRegistry
     from ferryman.jobs import Job
     from ferryman.tasks import Task
@@ -43,6 +44,7 @@ class Attempts:
         *,
         hooks: HookRegistry,
         client: Client,
+        blocking_client: SyncClient,
         extensions: Mapping[Any, Any],
         shutting_down: asyncio.Event,
         progress: Progress,
@@ -50,6 +52,7 @@ class Attempts:
         self._handlers = handlers
         self._hooks = hooks
         self._client = client
+        self._blocking_client = blocking_client
         self._extensions = extensions
         self._shutting_down = shutting_down
         self._progress = progress
@@ -78,11 +81,12 @@ class Attempts:
         call = self._handlers.caller(task)
         make = self._make_with_hooks if self._hooks.wants_any(*_EVENTS) else self._handlers.handle
         if task.takes_context or task.running.run_in == "process":
-            return lambda claim, cancelling: self._make_with_context(make, task, call, claim, cancelling)
+            client = cast("Client", self._blocking_client) if _is_blocking(task) else self._client
+            return lambda claim, cancelling: self._make_with_context(make, task, call, claim, cancelling, client=client)
         return lambda claim, cancelling: make(task, call, claim, None, cancelling)
 
     async def _make_with_context(
-        self, make: _Make, task: Task[..., Any], call: Call, claim: Claim, cancelling: Cancelling
+        self, make: _Make, task: Task[..., Any], call: Call, claim: Claim, cancelling: Cancelling, *, client: Client
     ) -> Outcome:
         """Make an attempt whose handler may ask for more than its payload."""
         lease = self._leases[claim] = Lease(self._client.schema, claim.worker_id, claim.keys)
@@ -90,7 +94,7 @@ class Attempts:
         context = WorkerContext(
             job=claim.job(task.identifier),
             worker_id=claim.worker_id,
-            client=self._client,
+            client=client,
             extensions=self._extensions,
             shutting_down=self._shutting_down,
             lease=lease,
@@ -151,3 +155,8 @@ class Attempts:
                 return Failed(storable_error(message), payload_json=left)
             case _:
                 return ending
+
+
+def _is_blocking(task: Task[..., Any]) -> bool:
+    """True if the handler runs in a thread to its end. A plain wrapper of an async function ends on the event loop."""
+    return task.running.run_in == "thread" and not inspect.iscoroutinefunction(inspect.unwrap(task.function))

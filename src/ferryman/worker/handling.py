@@ -10,28 +10,26 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
-from ferryman.control import Fail, Retry, Snooze
 from ferryman.worker import sync_points
-from ferryman.worker.batches import BatchResult, batch_outcome
+from ferryman.worker.batches import BatchResult
 from ferryman.worker.children import (
     ChildAsksKeys,
+    ChildDecision,
     ChildFailure,
     ChildLog,
     ChildOrder,
     ChildProgress,
-    ChildSuccess,
     ChildUsedLease,
     PoolClosedError,
     WorkerCrashed,
     hand_on,
 )
+from ferryman.worker.deciding import batch_ending, decided_by, retry_seconds
 from ferryman.worker.forks import generation, leave_if_forked
-from ferryman.worker.outcomes import Completed, Ending, Failed, Snoozed, describe, storable_error
+from ferryman.worker.outcomes import Completed, Ending, Failed, describe, storable_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from datetime import timedelta
 
     from ferryman.context import WorkerContext
@@ -49,11 +47,20 @@ logger = logging.getLogger("ferryman.worker")
 
 
 class ChildTaskError(Exception):
-    """Stands for an exception of a child process that could not be brought over."""
+    """Stands for an exception that a task raised in a child process."""
 
     def __init__(self, failure: ChildFailure) -> None:
-        super().__init__(f"{failure.error_type}: {failure.message}")
+        kind = failure.error_type.rpartition(".")[2]
+        super().__init__(f"{kind}: {failure.message}" if failure.message else kind)
         self.failure = failure
+
+
+class ChildDecidedError(Exception):
+    """Stands for a decision that a task made in a child process: `Fail`, `Retry`, `Snooze`, or about its items."""
+
+    def __init__(self, decision: ChildDecision) -> None:
+        super().__init__()
+        self.decision = decision
 
 
 class Handlers:
@@ -127,46 +134,48 @@ class Handlers:
 
     async def _call_in_child(self, task: Task[..., Any], _: Claim, context: WorkerContext | None) -> Any:
         assert context is not None  # noqa: S101 - asked for by the caller
-        order = ChildOrder.of(task, context.job, context.worker_id, context.lease)
+        order = ChildOrder.of(task, context.job, context.worker_id, context.lease, _queue_of(context))
         match await self._children.run(order, task.running.timeout, on_note=functools.partial(_take_note, context)):
-            case ChildSuccess(value=value):
-                return value
-            case failure:
-                raise failure.exception or ChildTaskError(failure)
+            case ChildFailure() as failure:
+                raise ChildTaskError(failure)
+            case ChildDecision() as decision:
+                raise ChildDecidedError(decision)
 
     def _after_batch(self, task: Task[..., Any], claim: Claim, result: Any, seconds: float) -> Ending:
         if isinstance(result, BatchResult) and isinstance(result.error, BaseException):
             return self._after_error(task, claim, result.error, was_cancelled=False)
-        outcome = batch_outcome(claim.payload_json, result, seconds)
-        if isinstance(outcome, Failed):
-            return replace(outcome, delay=_delay(task, claim, RuntimeError(outcome.error)))
-        return outcome
+        return batch_ending(task, claim.attempts, claim.payload_json, result, seconds)
 
     def _after_error(self, task: Task[..., Any], claim: Claim, error: BaseException, *, was_cancelled: bool) -> Ending:
+        decided = decided_by(error, task, claim.attempts)
+        if decided is not None:
+            return decided
         match error:
-            case Snooze():
-                return Snoozed(error.delay.total_seconds())
-            case Fail():
-                return Failed(describe(error), is_final=True)
-            case Retry():
-                after = _delay(task, claim, error) if error.after is None else max(0.0, error.after.total_seconds())
-                return Failed(describe(error), delay=after, payload_json=error.payload_json)
+            case ChildDecidedError():
+                return error.decision.ending
             case _ if isinstance(error, PoolClosedError) or was_cancelled:
                 # Whatever else a handler makes of its cancellation, that is why it ended.
                 return self._interrupted
             case TimeoutError() if task.running.timeout is not None and not str(error):
                 seconds = task.running.timeout.total_seconds()
-                return Failed(
-                    f"TimeoutError: the attempt took longer than {seconds:g} s", delay=_delay(task, claim, error)
-                )
+                delay = retry_seconds(task, claim.attempts, error)
+                return Failed(f"TimeoutError: the attempt took longer than {seconds:g} s", delay=delay)
+            case ChildTaskError():
+                return Failed(_told(error), delay=error.failure.delay)
             case _:
                 is_final = self._is_fatal(task, error)
-                return Failed(_told(error), delay=_delay(task, claim, error), is_final=is_final)
+                delay = retry_seconds(task, claim.attempts, error)
+                return Failed(_told(error), delay=delay, is_final=is_final)
 
     def _is_fatal(self, task: Task[..., Any], error: BaseException) -> bool:
         """Whether the job's process died, and what it has done by then must not be done twice."""
         on_crash = task.running.on_crash or self._on_crash
         return isinstance(error, WorkerCrashed) and error.has_begun and on_crash == "fail"
+
+
+def _queue_of(context: WorkerContext) -> Mapping[str, Any] | None:
+    """How a child reaches the queue, if its handler wants to."""
+    return None if context.client is None else context.client.same_queue()
 
 
 def _take_note(context: WorkerContext, note: ChildNote) -> object:
@@ -189,19 +198,6 @@ def _limiting(call: Call, limit: timedelta) -> Call:
             return await call(claim, context)
 
     return limited
-
-
-def _delay(task: Task[..., Any], claim: Claim, error: BaseException) -> float | None:
-    try:
-        delay = task.running.retry.delay(claim.attempts, error)
-    except Exception:
-        logger.exception(
-            "the retry policy of %r failed; the usual delay is used",
-            task.identifier,
-            extra={"event": "retry_policy_failed", "task": task.identifier},
-        )
-        return None
-    return None if delay is None else max(0.0, delay.total_seconds())
 
 
 def _told(error: BaseException) -> str:

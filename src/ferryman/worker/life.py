@@ -15,14 +15,16 @@ from ferryman.worker.attempts import Attempts
 from ferryman.worker.children import ChildPool
 from ferryman.worker.claim_loop import SECONDS_TO_FLUSH, ClaimLoop
 from ferryman.worker.claimer import Claimer
+from ferryman.worker.clients import blocking_client
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.handling import Handlers
 from ferryman.worker.interruptions import Interruptions
 from ferryman.worker.listener import Listener
 from ferryman.worker.long_jobs import LongJobs
 from ferryman.worker.loop_watch import LoopWatch
-from ferryman.worker.outcomes import Completed
+from ferryman.worker.outcomes import Completed, Unstarted
 from ferryman.worker.progress import Progress
+from ferryman.worker.recycling import Recycling
 from ferryman.worker.reports import Reports
 from ferryman.worker.running import Running
 from ferryman.worker.schema_watch import SchemaWatch
@@ -70,7 +72,11 @@ class Life:
         self._alarm = alarm
         self._problem: SchemaError | None = None
         self._threads = Threads()
-        self._children = ChildPool(options.concurrency)
+        self._children = ChildPool(
+            options.concurrency, max_jobs=options.child_max_jobs, max_memory=options.child_max_memory
+        )
+        self._recycling = Recycling(max_jobs=options.max_jobs, max_memory=options.max_memory, retire=self._retire)
+        self._blocking_client = blocking_client(client, options.hooks)
         self._connection = WorkerConnection(client.pool, client.schema)
         self._progress = Progress(self._connection)
         self._recovering = self._make_recovering()
@@ -127,15 +133,20 @@ class Life:
     async def _work(self, *, once: bool) -> None:
         """Claim and run jobs until told to stop. A database that does not answer cannot keep the worker from ending."""
         async with self._stop.limiting(self._options.shutdown.grace_period.total_seconds()):
-            if once:
-                await self._claim_loop.run_once()
-                return
-            async with _in_background(self._make_scheduler().run(), "schedule crontabs"):
-                if self._options.local_queue is None:
-                    await self._claim_loop.run()
-                else:
-                    self._local_queue = self._make_local_queue()
-                    await self._local_queue.run()
+            await self._claim(once=once)
+            if self._stop.retired_because is not None:
+                await self._running.finish()
+
+    async def _claim(self, *, once: bool) -> None:
+        if once:
+            await self._claim_loop.run_once()
+            return
+        async with _in_background(self._make_scheduler().run(), "schedule crontabs"):
+            if self._options.local_queue is None:
+                await self._claim_loop.run()
+            else:
+                self._local_queue = self._make_local_queue()
+                await self._local_queue.run()
 
     async def _end(self) -> None:
         """Let jobs end, and write what came of them. What cannot be written in time is left to recovery."""
@@ -166,12 +177,21 @@ class Life:
         options = self._options
         duties = {"settle": self._settler.run_until_closed(), "tell progress": self._progress.run()}
         duties["renew the locks of long jobs"] = self._long_jobs.run()
+        if options.max_memory is not None:
+            duties["watch memory"] = self._recycling.watch()
         if self._recovering is not None:
             duties["recover"] = self._recovering.run()
         if listens:
             schema_watch = SchemaWatch(self._client, self._give_up)
             heard = {"jobs:insert": self._wake, "worker:migrate": schema_watch.announced}
-            self._listener = Listener(self._client.address, self._client.schema, lambda channel: heard[channel]())
+            pool = self._client.pool
+            self._listener = Listener(
+                self._client.address,
+                self._client.schema,
+                lambda channel: heard[channel](),
+                is_behind_pooler=lambda: pool.is_behind_pooler,
+                poll_seconds=options.poll_interval.total_seconds(),
+            )
             duties |= {"listen": self._listener.run(), "watch the schema": schema_watch.run()}
         if options.shutdown.shutdown_signal is not None:
             duties["wait for the shutdown signal"] = self._stop.after(options.shutdown.shutdown_signal())
@@ -180,6 +200,7 @@ class Life:
                 # Last of all: for as long as anything goes on, others must know that we live.
                 stack.push_async_callback(self._say_goodbye, self._recovering)
             await stack.enter_async_context(self._children)
+            stack.callback(self._blocking_client.close)
             stack.callback(self._threads.close)
             for name, duty in duties.items():
                 await stack.enter_async_context(_in_background(duty, name))
@@ -209,6 +230,7 @@ class Life:
     async def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """What follows from settlements that were written, or refused."""
         ended = [*written, *refused]
+        self._recycling.count(sum(not isinstance(each.outcome, Unstarted) for each in ended))
         if any(each.claim.queue_id is not None or not isinstance(each.outcome, Completed) for each in ended):
             # The next job of that queue may run now, or this one again later, and nobody announces it.
             self._wake()
@@ -231,6 +253,18 @@ class Life:
 
     def _next_waiting(self) -> Claim | None:
         return None if self._local_queue is None else self._local_queue.take()
+
+    def _retire(self, reason: str) -> None:
+        """Take no more jobs, and end when those that run have ended."""
+        if self._stop.begun.is_set():
+            return
+        logger.info(
+            "worker %s takes no more jobs, because %s; it shuts down when its running jobs have ended",
+            self._identity.id,
+            reason,
+            extra={"event": "worker_recycled", "worker_id": self._identity.id},
+        )
+        self._stop.retire(reason)
 
     def _give_up(self, problem: SchemaError) -> None:
         self._problem = problem
@@ -290,6 +324,7 @@ class Life:
             ),
             hooks=options.hooks,
             client=self._client,
+            blocking_client=self._blocking_client,
             extensions=options.extensions,
             shutting_down=self._stop.begun,
             progress=self._progress,

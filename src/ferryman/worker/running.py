@@ -251,6 +251,11 @@ class Running:
         finally:
             self._unmarked.discard(claim)
 
+    async def finish(self) -> None:
+        """Wait for every job that has a slot, however long that takes."""
+        while self._tasks:
+            await asyncio.wait([*self._tasks.values()])
+
     async def _wait(self, seconds: float, *, or_hurry: bool) -> None:
         if self._tasks:
             await self._stop.wait_for(asyncio.wait([*self._tasks.values()]), seconds, or_hurry=or_hurry)

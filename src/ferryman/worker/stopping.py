@@ -27,6 +27,8 @@ class Stopping:
         self.begun = asyncio.Event()
         self.hurried = asyncio.Event()
         self.by_signal = False
+        self.retired_because: str | None = None
+        """Why the worker takes no more jobs, if nobody asked it to stop."""
         self._begun_at: float | None = None
         self._limit: asyncio.Timeout | None = None
         self._limit_seconds = 0.0
@@ -42,6 +44,12 @@ class Stopping:
             return
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._requested)
+
+    def retire(self, reason: str) -> None:
+        """Begin to end without a limit: running jobs may take as long as they like, unless a request follows."""
+        self.retired_because = reason
+        self.begun.set()
+        self._on_request()
 
     def _requested(self) -> None:
         now = self._loop.time()

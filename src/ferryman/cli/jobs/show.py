@@ -13,6 +13,7 @@ from ferryman.cli.clean import clean_line, clean_lines
 from ferryman.cli.commands import database_command
 from ferryman.cli.failures import NotFoundError
 from ferryman.cli.job_form import job_document
+from ferryman.cli.numbers import JOB_ID
 from ferryman.cli.tables import facts_lines, styled_state, text_or_dash, timestamp
 from ferryman.errors import SchemaMissingError
 
@@ -97,7 +98,7 @@ def _indented(payload: str) -> str:
 
 
 @click.command()
-@click.argument("job_id", metavar="ID", type=int)
+@click.argument("job_id", metavar="ID", type=JOB_ID)
 @database_command
 def show(client: SyncClient, *, job_id: int) -> JobReport:
     """Show everything about a job.

@@ -1,0 +1,53 @@
+"""Clients that are opened when they are first used: for handlers, most of which never use theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ferryman.client.asynchronous import Client
+from ferryman.client.blocking import SyncClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferryman.database.pools import SyncPool
+    from ferryman.database.steps import Steps
+
+R = TypeVar("R")
+
+
+class LazySyncClient(SyncClient):
+    """A `SyncClient` for any number of threads, which connects at its first operation and is closed for good once."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._opening = threading.Lock()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close all connections. Handlers that go on all the same get an error that says so."""
+        with self._opening:
+            self._is_closed = True
+            super().close()
+
+    def _own_pool(self) -> SyncPool:
+        if self._pool is None:
+            with self._opening:
+                if not self._is_closed:
+                    self.open()
+        return super()._own_pool()
+
+
+class LazyClient(Client):
+    """A `Client` that connects at its first operation."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._opening = asyncio.Lock()
+
+    async def _perform(self, start: Callable[[], Steps[R]]) -> R:
+        async with self._opening:
+            await self.open()
+        return await super()._perform(start)
