@@ -10,7 +10,8 @@ select
     cast(extract(epoch from job.locked_at) * 1000000 as bigint),
     coalesce(task.identifier, ''),
     job.attempts,
-    job.key is null and job.attempts >= job.max_attempts and job.updated_at > job.locked_at as is_superseded,
+    -- include: is_superseded
+    as is_superseded,
     coalesce(job.last_error = 'Job recovered after worker interruption', false) as has_crashed,
     exists (
         select
@@ -27,7 +28,9 @@ select
     crash.places
 from
     unnest(cast(:job_ids as bigint[])) as wanted (id)
-    cross join lateral (select * from :schema._private_jobs as found where found.id = wanted.id offset 0) as job
+    cross join lateral (
+        select found.tableoid, found.* from :schema._private_jobs as found where found.id = wanted.id offset 0
+    ) as job
     left join lateral (
         select named.identifier from :schema._private_tasks as named where named.id = job.task_id
     ) as task on true

@@ -12,7 +12,7 @@
 --     error                  null keeps the last one
 --     started, decision, reason   for the record; see _ferryman_crashes.sql
 --
--- A job whose key was taken over while it ran is only unlocked: it must not come back to life beside its successor.
+-- A superseded job is only unlocked: it must not come back to life beside its successor. See is_superseded.sql.
 -- Locks: the rows of these jobs and queues, without waiting. What somebody else has locked is left for another time, and
 -- so is a job whose queue is. What is locked is changed by its id and fence; see complete_claims.sql.
 -- A queue is freed only under the token of the job. Under a later one, the same worker has claimed it again. Under an
@@ -31,17 +31,16 @@ met as (
         decided
         cross join lateral (
             select
-                found.job_queue_id,
-                found.attempts as attempt,
-                found.attempts >= found.max_attempts as is_last,
+                job.job_queue_id,
+                job.attempts as attempt,
+                job.attempts >= job.max_attempts as is_last,
                 (
-                    select task.identifier from :schema._private_tasks as task where task.id = found.task_id
+                    select task.identifier from :schema._private_tasks as task where task.id = job.task_id
                 ) as task_identifier,
-                found.key is null
-                and found.attempts >= found.max_attempts
-                and found.updated_at > found.locked_at as is_superseded
-            from :schema._private_jobs as found
-            where found.id = decided.id and found.locked_by = decided.worker_id and found.locked_at = decided.locked_at
+                -- include: is_superseded
+                as is_superseded
+            from :schema._private_jobs as job
+            where job.id = decided.id and job.locked_by = decided.worker_id and job.locked_at = decided.locked_at
             for update skip locked
         ) as job
 ),

@@ -14,8 +14,7 @@
 -- A row for each job that was given back comes back: its id, and whether no attempt is left. See complete_claims.sql for the
 -- others.
 --
--- A job whose key was taken over while it ran has lost its key and all attempts, so that it ends with this run. It is not
--- given its attempt back, which would let it run again.
+-- A superseded job ends with this run: it is not given its attempt back. See is_superseded.sql.
 -- Rows are found one by one, by their id; complete_claims.sql has the reasons.
 -- Locks: the rows of these jobs, then of these queues.
 with
@@ -36,7 +35,8 @@ done as (
         attempts = case
             when release.effect = 'fail' then job.max_attempts
             when release.effect = 'return'
-                and not (job.key is null and job.attempts >= job.max_attempts and job.updated_at > job.locked_at)
+                and not
+                -- include: is_superseded
                 then coalesce(release.attempts, greatest(0, job.attempts - 1))
             else job.attempts
         end,

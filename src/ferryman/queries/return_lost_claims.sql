@@ -9,7 +9,7 @@
 -- One row comes back: how many jobs were given back, and whether any job or queue is left, because somebody else works on
 -- its row.
 --
--- A job whose key was taken over is not given its attempt back; see release_claims.sql.
+-- A superseded job is not given its attempt back; see is_superseded.sql.
 -- Reads the whole table, for want of an index on locked_by: only to be asked after a connection was lost.
 -- Locks: the rows of these jobs and queues, without waiting. They are changed by their id and fence; see
 -- complete_claims.sql.
@@ -50,7 +50,9 @@ returned as (
     update :schema._private_jobs as job
     set
         attempts = case
-            when job.key is null and job.attempts >= job.max_attempts and job.updated_at > job.locked_at then job.attempts
+            when
+                -- include: is_superseded
+                then job.attempts
             else greatest(0, job.attempts - 1)
         end,
         updated_at = now(),

@@ -30,7 +30,9 @@ class Extension(msgspec.Struct, frozen=True):
     is_shared: bool = False
     """Whether others know these names too: then only absent parts are made, and only those that we made are dropped."""
     is_needed: bool = True
-    """Whether workers cannot do without. Otherwise it only makes statements cheaper."""
+    """Whether workers cannot do without. Otherwise statements know what to do as long as it is missing."""
+    renews: tuple[str, ...] = ()
+    """Functions of an earlier, shared extension that get a new body, if we made them and nobody has replaced them."""
 
 
 EXTENSIONS = (
@@ -58,6 +60,13 @@ EXTENSIONS = (
     Extension(5, "progress of jobs", ("_ferryman_progress",)),
     Extension(6, "flags of schedules", ("_ferryman_schedule_flags",)),
     Extension(7, "order of queues by id", ("_ferryman_jobs_by_queue",), is_needed=False),
+    Extension(
+        8,
+        "superseded jobs",
+        ("_ferryman_mark_superseded",),
+        is_needed=False,
+        renews=("recover_dead_worker_jobs",),
+    ),
 )
 LATEST_EXTENSION = EXTENSIONS[-1].id
 
@@ -96,6 +105,9 @@ def _install(facts: Facts, extension: Extension) -> Steps[None]:
         parts = yield from _absent(facts, parts)
     for part in parts:
         yield Script(_extension_statement(part))
+    if not facts.is_rust_migrated:
+        for part in facts.made.intersection(extension.renews):
+            yield Script(_extension_statement(part))
     yield Call(_RECORD, {"id": extension.id, "extension": extension.name, "made": list(parts)})
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ferryman.schema import refusals
 from ferryman.schema.contract import BODIES, FUNCTIONS, OLDEST_REVISION, OLDEST_SERVER, RELATIONS, REVISION, TABLES
 from ferryman.schema.extensions import LATEST_EXTENSION
-from ferryman.schema.facts import RUST_RETIREMENTS, RUST_WORKERS, Facts, read_facts
+from ferryman.schema.facts import RUST_WORKERS, Facts, read_facts
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 SETTLING_SECONDS = 10.0
 """An incomplete ledger whose newest row is younger than this belongs to a migrator that is still at work."""
-RUST_KEY_REVISION = 19
-"""Breaking where Node wrote it, and not where Rust did: the two systems number differently after 18."""
 
 
 class Layout(Enum):
@@ -117,14 +115,6 @@ def collisions_of(facts: Facts) -> list[str]:
     return []
 
 
-def is_rust_migrated(facts: Facts) -> bool:
-    """Whether the Rust system's own migrations have run here, so that it counts on the objects they made."""
-    wrote_its_nineteen = any(
-        migration.id == RUST_KEY_REVISION and migration.is_breaking is False for migration in facts.migrations
-    )
-    return wrote_its_nineteen or RUST_RETIREMENTS in facts.relations
-
-
 def is_under_way(facts: Facts) -> bool:
     """Whether a migrator of Node's or Rust's seems to be at work, one transaction for each revision."""
     if facts.revision is None or facts.revision >= OLDEST_REVISION:
@@ -155,7 +145,7 @@ def _revision_problem(facts: Facts) -> SchemaError | None:
 
 
 def _has_rust_traces(facts: Facts) -> bool:
-    return is_rust_migrated(facts) or (RUST_WORKERS in facts.relations and RUST_WORKERS not in facts.made)
+    return facts.is_rust_migrated or (RUST_WORKERS in facts.relations and RUST_WORKERS not in facts.made)
 
 
 def warnings_of(facts: Facts) -> tuple[str, ...]:
