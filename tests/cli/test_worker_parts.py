@@ -21,7 +21,7 @@ from ferryman.cli.loops import loop_factory
 from ferryman.cli.worker import vitals
 from ferryman.cli.worker.health import serve_health
 from ferryman.cli.worker.logs import JsonFormatter, TextFormatter
-from ferryman.cli.worker.plan import RECOVERY, Plan
+from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.reloading import Files
 from ferryman.cli.worker.status_line import CLEAR_LINE, AboveStatusLine, StatusLine
 from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Counts, Vitals, liveness, readiness
@@ -145,7 +145,7 @@ def test_what_the_command_line_leaves_out_the_application_decides() -> None:
     assert options.hooks.wants(JobComplete)
     assert not hooks.wants(JobComplete)
     signals = replace(asked.shutdown, listen_os_shutdown_signals=False)
-    assert replace(options, hooks=hooks) == replace(asked, shutdown=signals, recovery=RECOVERY)
+    assert replace(options, hooks=hooks) == replace(asked, shutdown=signals)
 
 
 @pytest.mark.parametrize(

@@ -202,3 +202,6 @@ class Line:
         if self.loses_reply and not is_followed:
             raise DatabaseUnavailableError("the reply was lost")
         return rows
+
+    async def run(self, steps: Steps[Any]) -> Any:
+        return self._database.run(steps)

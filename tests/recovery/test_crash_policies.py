@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from math import exp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from ferryman import App
@@ -268,3 +269,36 @@ def test_only_starts_that_matter_need_a_mark() -> None:
     assert must_be_marked(None, "requeue", RECOVERED)
     assert must_be_marked("fail", "requeue", None)
     assert must_be_marked(None, "retry", None)
+
+
+def test_a_task_says_how_many_crashes_its_jobs_may_have() -> None:
+    app = App("postgresql://nowhere")
+
+    @app.task
+    async def usual() -> None: ...
+
+    @app.task(max_crashes=10)
+    async def evicted() -> None: ...
+
+    @app.task(max_crashes=None)
+    async def resilient() -> None: ...
+
+    chosen = [task.running.max_crashes for task in (usual, evicted, resilient)]
+    assert chosen == [msgspec.UNSET, 10, None]
+
+
+@pytest.mark.parametrize("wrong", [0, 1001, 1.5, True, "3"])
+def test_a_number_of_crashes_that_cannot_be_meant_is_refused(wrong: Any) -> None:
+    app = App("postgresql://nowhere")
+    with pytest.raises(TaskError, match="max_crashes must be a whole number from 1 to 1,000, or None; got "):
+
+        @app.task(max_crashes=wrong)
+        async def task() -> None: ...
+
+
+async def test_without_a_limit_no_number_of_crashes_fails_a_job(tables: Tables, sweeper: Client) -> None:
+    job = tables.held_job(tables.worker())
+    for _ in range(5):
+        tables.crashed_before(job)
+    result = await sweep_as_worker(sweeper, config={"max_crashes": None})
+    assert [recovery.decision for recovery in result.recoveries] == ["requeue"]

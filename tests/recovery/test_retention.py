@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,6 +48,16 @@ async def test_each_kind_can_be_kept_for_ever(
     tables.query(LOST, "old", "1000 days")
     tables.crashed_before(1, age="1000 days")
     assert await client.prune_recovery_records(WorkerRecoveryConfig(**config)) == expected
+
+
+async def test_a_crash_is_remembered_for_as_long_as_it_counts_whatever_the_retention(
+    tables: Tables, client: Client
+) -> None:
+    for age in ("71 hours", "73 hours"):
+        tables.crashed_before(1, age=age)
+    config = WorkerRecoveryConfig(crash_retention=timedelta(hours=1))
+    assert await client.prune_recovery_records(config) == Pruned(crashes=1)
+    assert len(tables.crashes()) == 1
 
 
 async def test_much_is_forgotten_in_small_bites(tables: Tables, client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from datetime import timedelta
@@ -26,6 +27,7 @@ from ferryman.hooks import HookRegistry
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.worker import life
 from tests.support.inside import inside
+from tests.support.logs import logged
 from tests.support.rhythms import OFF, PATIENT, QUICK, recovery_of
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
@@ -139,9 +141,39 @@ async def test_a_worker_without_recovery_registers_nothing_and_its_locks_are_nev
         assert (await client.sweep_stale_workers(named)).recovered_count == 1
 
 
-def test_recovery_is_off_until_somebody_asks_for_it() -> None:
-    assert not WorkerOptions().recovery.settings.enabled
-    assert Worker(App("postgresql://nowhere")).worker_id.startswith("ferryman_unregistered-")
+async def test_a_worker_that_is_given_no_config_registers_and_recovers(app: App, client: Client) -> None:
+    worker = Worker(app, listen_os_shutdown_signals=False)
+    async with running(worker):
+        await until(lambda: inside(worker).is_alive and not inside(worker).is_fenced, "the worker is registered")
+        [active] = await client.list_active_workers()
+    assert active.worker_id == worker.worker_id
+    assert WorkerOptions().recovery == Plan(target="app").options(App(), hooks=HookRegistry()).recovery
+
+
+def test_giving_a_config_that_sets_nothing_turns_recovery_off() -> None:
+    assert not WorkerRecoveryConfig().settings.enabled
+    for app in (App("postgresql://nowhere"), App("postgresql://nowhere", worker=WorkerOptions(concurrency=2))):
+        worker = Worker(app, recovery=WorkerRecoveryConfig())
+        assert worker.worker_id.startswith("ferryman_unregistered-")
+    off = App(worker=WorkerOptions(recovery=WorkerRecoveryConfig()))
+    assert not Plan(target="app").options(off, hooks=HookRegistry()).recovery.settings.enabled
+
+
+def test_single_settings_of_a_worker_have_the_defaults_of_a_config_beside_them() -> None:
+    minute = timedelta(minutes=1)
+    app = App("postgresql://nowhere", worker=WorkerOptions(concurrency=2))
+    for options in (WorkerOptions(sweep_interval=minute), Worker(app, sweep_interval=minute)._options):
+        assert options.recovery == WorkerRecoveryConfig(sweep_interval=minute)
+
+
+def test_a_worker_warns_of_settings_outside_of_the_usual_bounds(caplog: pytest.LogCaptureFixture) -> None:
+    config = WorkerRecoveryConfig(sweep_threshold=timedelta(hours=4), sweep_interval=timedelta(minutes=15))
+    with caplog.at_level(logging.WARNING, logger="ferryman.worker"):
+        Worker(App("postgresql://nowhere"), recovery=config)
+        Worker(App("postgresql://nowhere"), recovery=config.enabled(False))
+        Worker(App("postgresql://nowhere"))
+    assert len(logged(caplog, "recovery_setting_unusual")) == 2
+    assert "worker_recovery.sweep_threshold is 14400 s; usual are 1 s to 7200 s" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["heartbeat_interval", "sweep_interval", "sweep_threshold", "recovery_delay"])

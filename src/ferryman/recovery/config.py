@@ -36,8 +36,9 @@ class RecoveryChoices(TypedDict, total=False):
     lost_session_grace: timedelta
     claimed_threshold: timedelta
     on_crash: OnCrash
-    max_crashes: int
+    max_crashes: int | None
     crash_window: timedelta
+    unregistered_lock_timeout: timedelta | None
     worker_retention: timedelta | None
     crash_retention: timedelta | None
 
@@ -48,8 +49,9 @@ class WorkerRecoveryConfig:
         WorkerRecoveryConfig(heartbeat_interval=timedelta(seconds=10))
         WorkerRecoveryConfig().heartbeat_interval(timedelta(seconds=10)).sweep_threshold(timedelta(minutes=1))
 
-    Recovery is off until something is set: naming any setting turns it on, in both forms, and only `enabled=False` or
-    `.enabled(False)` turns it off again. A config is never changed; each setter returns a new one.
+    A config is disabled until something is set: naming any setting enables it, in both forms, and only `enabled=False`
+    or `.enabled(False)` disables it again. So `Worker(app, recovery=WorkerRecoveryConfig())` turns recovery off; a
+    worker that is given no config recovers. A config is never changed; each setter returns a new one.
 
     Keywords are checked at once, a chain when its `settings` are first read: half of a chain may contradict itself.
     """
@@ -70,11 +72,6 @@ class WorkerRecoveryConfig:
         if self._settings is None:
             self._settings = RecoverySettings(**self._choices)
         return self._settings
-
-    @property
-    def is_default(self) -> bool:
-        """Whether nobody has set anything."""
-        return not self._choices
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{name}={value!r}" for name, value in self._choices.items())
@@ -126,13 +123,17 @@ class WorkerRecoveryConfig:
         """What becomes of a job that was running, if its task does not say."""
         return self._with({"on_crash": value})
 
-    def max_crashes(self, value: int) -> WorkerRecoveryConfig:
-        """With so many crashes within the window a job fails for good."""
+    def max_crashes(self, value: int | None) -> WorkerRecoveryConfig:
+        """A job fails for good at this many crashes within the window; None: never."""
         return self._with({"max_crashes": value})
 
     def crash_window(self, value: timedelta) -> WorkerRecoveryConfig:
         """How long a crash counts."""
         return self._with({"crash_window": value})
+
+    def unregistered_lock_timeout(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """Recover jobs of workers that never registered when they have claimed nothing for this long; None: never."""
+        return self._with({"unregistered_lock_timeout": value})
 
     def worker_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
         """How long lost workers are remembered; None: for ever."""

@@ -72,7 +72,7 @@ class CrashRules:
 
     recovery_delay: float
     on_crash: str
-    max_crashes: int
+    max_crashes: int | None
     crash_window: float
 
 
@@ -165,6 +165,8 @@ def _is_poisonous(facts: CrashFacts, rules: CrashRules, *, started: bool | None)
     Crashes that may have hit a bystander count only beside enough that did not: a job that was merely claimed ahead
     is marked before its next start, so that from then on it is known.
     """
+    if rules.max_crashes is None:
+        return False
     known = facts.known_crashes + (started is True)
     unknown = facts.unknown_crashes + (started is None)
     return known + unknown >= rules.max_crashes and known >= max(1, rules.max_crashes - 1)

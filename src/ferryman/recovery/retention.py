@@ -30,7 +30,8 @@ def prune(schema_name: str, settings: RecoverySettings, *, batch: int = BATCH) -
         age = workers.total_seconds()
         deleted_workers = yield from _delete(schema_name, lambda: recovering.delete_old_lost_workers(age, batch), batch)
     if crashes is not None:
-        seconds = crashes.total_seconds()
+        # A crash that is forgotten while it counts would let a job that kills its workers do so for ever.
+        seconds = max(crashes, settings.crash_window).total_seconds()
         deleted_crashes = yield from _delete(schema_name, lambda: recovering.delete_old_crashes(seconds, batch), batch)
     deleted_marks = yield from _delete(schema_name, lambda: recovering.delete_dead_marks(batch), batch)
     return Pruned(lost_workers=deleted_workers, crashes=deleted_crashes, start_marks=deleted_marks)

@@ -54,7 +54,7 @@ class Claimer:
         self._use_local_time = use_local_time
         self._durable = durable
         self._reaching = Reaching()
-        self._lost = LostClaims(connection, known, renewing or asyncio.Lock())
+        self._lost = LostClaims(connection, identity, known, renewing or asyncio.Lock())
         self.tasks: Mapping[int, str] = {}
 
     async def register(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ferryman.app import App
     from ferryman.client import Client
 
+logger = logging.getLogger("ferryman.worker")
+
 _FOR_EVER = 86_400.0 * 365
 
 
@@ -38,7 +41,10 @@ class Worker:
         self._app = app
         chosen = options or app.worker_options
         self._options = WorkerOptions(**given) if chosen is None else replace(chosen, **given)
-        self._identity = Identity(registers=self._options.recovery.settings.enabled)
+        recovery = self._options.recovery.settings
+        self._identity = Identity(registers=recovery.enabled)
+        for doubt in recovery.doubts if recovery.enabled else ():
+            logger.warning("%s", doubt, extra={"event": "recovery_setting_unusual"})
         self._alarm = Alarm()
         self._stopping: Stopping | None = None
         self._stop_requests: list[bool] = []

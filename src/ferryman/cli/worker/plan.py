@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from ferryman.hooks import HookRegistry
 
 
-RECOVERY = WorkerRecoveryConfig(enabled=True, recovery_delay=timedelta())
-"""Unless the application chooses. What stops a job that kills its workers is the count of crashes, not a delay."""
-
-
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One worker process. None leaves the choice to the application or to the worker.
 
@@ -89,8 +85,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             given["use_notification_delivery"] = False
         if self.no_recovery:
             given["recovery"] = WorkerRecoveryConfig(enabled=False)
-        elif asked.recovery.is_default:
-            given["recovery"] = RECOVERY
         if self.queue_size is not None:
             queue = asked.local_queue or LocalQueueConfig()
             given["local_queue"] = replace(queue, size=self.queue_size) if self.queue_size else None
