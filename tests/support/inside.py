@@ -78,6 +78,13 @@ class Inside:
         """Whether others may take it for dead."""
         return self._life._is_fenced()
 
+    def suspend(self, seconds: float) -> None:
+        """Let the clock of its lease go on by so much, as if the machine had been suspended for as long."""
+        assert self._life._recovering is not None, "the worker does not recover"
+        beats = self._life._recovering._beats
+        clock = beats.clock
+        beats.clock = lambda: clock() + seconds
+
     @property
     def is_held_back(self) -> bool:
         """Whether it may claim nothing for now."""

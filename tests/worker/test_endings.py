@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import math
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ferryman import Fail, JobSpec, Retry, Snooze
+from ferryman.hooks import AfterJobRun, HookRegistry
 from ferryman.retries import FixedDelay, LinearDelay
 from ferryman.worker.outcomes import MAX_ERROR_LENGTH
 from tests.support.workers import due_now, jobs, only_job, queues, run_all
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     import psycopg
 
     from ferryman import App, Client
@@ -262,3 +266,58 @@ async def test_a_failed_attempt_can_leave_another_payload_for_the_next(
     job = only_job(connection)
     assert (job.payload, job.last_error, job.attempts) == ({"start": 50}, "Retry: half of it is done", 1)
     assert job.due_in == pytest.approx(math.e, abs=1)  # the usual delay, since none was given
+
+
+async def leave_a_cancellation_behind() -> None:
+    """What aiohttp 3.9 does when its time is over: cancel the task, catch that, and never say that it is settled."""
+    with suppress(asyncio.CancelledError):
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+
+
+async def leave_a_cancellation_on_its_way() -> None:
+    asyncio.current_task().cancel()
+
+
+LEFTOVERS = pytest.mark.parametrize("leave", [leave_a_cancellation_behind, leave_a_cancellation_on_its_way])
+
+
+@LEFTOVERS
+@pytest.mark.parametrize("has_hook", [False, True], ids=["alone", "with a hook"])
+async def test_a_job_that_succeeded_is_done_although_a_library_left_a_cancellation_behind(
+    app: App, client: Client, connection: psycopg.Connection, leave: Callable[[], Awaitable[None]], has_hook: bool
+) -> None:
+    ran, hooks = [], HookRegistry()
+
+    @app.task
+    async def fetch(number: int) -> None:
+        ran.append(number)
+        await leave()
+
+    if has_hook:
+
+        @hooks.on(AfterJobRun)
+        async def look(event: AfterJobRun) -> None:
+            await asyncio.sleep(0)
+
+    await client.add_jobs([fetch.job(number=number) for number in range(3)])
+    await run_all(app, hooks=hooks)
+
+    assert (ran, jobs(connection)) == ([0, 1, 2], [])
+
+
+@LEFTOVERS
+async def test_a_job_that_failed_uses_its_attempt_although_a_library_left_a_cancellation_behind(
+    app: App, client: Client, connection: psycopg.Connection, leave: Callable[[], Awaitable[None]]
+) -> None:
+    @app.task
+    async def fetch() -> None:
+        await leave()
+        raise ValueError("no answer")
+
+    await client.add_raw_job("fetch")
+    await run_all(app)
+
+    job = only_job(connection)
+    assert (job.attempts, job.locked_at) == (1, None)
+    assert job.last_error.startswith("ValueError: no answer")

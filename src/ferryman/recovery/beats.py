@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from ferryman import clocks
 from ferryman.queries import beating
 from ferryman.recovery.lease import Lease
 from ferryman.recovery.membership import Membership
@@ -57,13 +57,13 @@ class Beats:
         on_swept: Callable[[str], str],
         on_registered: Callable[[str], None] = lambda _: None,
         on_dead: Callable[[Sequence[Dead]], None] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.now,
     ) -> None:
         self._address = address
         self._schema = schema
         self._rhythm = rhythm
         self._on_dead = on_dead
-        self._clock = clock
+        self.clock = clock
         self.lease = Lease(threshold=rhythm.silent_after, grace=rhythm.grace, margin=rhythm.margin)
         self._on_swept = on_swept
         self._membership = Membership(worker_id, metadata, on_swept=self._end_lease, on_registered=on_registered)
@@ -82,7 +82,7 @@ class Beats:
 
     @property
     def last_acknowledged(self) -> float:
-        """When the last beat was sent that the database has confirmed, by the monotonic clock."""
+        """When the last beat was sent that the database has confirmed, by the clock of `ferryman.clocks`."""
         return self.lease.last_acknowledged
 
     @property
@@ -157,19 +157,19 @@ class Beats:
         return session
 
     def _enter(self, session: BeatSession) -> None:
-        sent = self._clock()
+        sent = self.clock()
         self._membership.join(session)
         self.lease.begin(has_session=session.key is not None)
         self._has_beaten(sent)
         self._membership.tell()
 
     def _pulse(self, session: BeatSession) -> None:
-        sent = self._clock()
+        sent = self.clock()
         # Rather a little early than late: the next chance comes a tick later.
         is_due = sent + self._rhythm.tick > self._next_beat
         rows = session.fetch(self._watch.question(self.worker_id, sent, is_due=is_due, session=session))
         # First, since a watch that we do not know to be ours would never be left to others.
-        dead = self._watch.answered(rows, sent=sent, received=self._clock())
+        dead = self._watch.answered(rows, sent=sent, received=self.clock())
         if not rows[0][0]:
             self._membership.was_swept()
             self._enter(session)

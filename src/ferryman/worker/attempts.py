@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 from ferryman.context import WorkerContext
 from ferryman.hooks import AfterJobRun, BeforeJobRun, Fail, JobFetch, JobStart, Skip
 from ferryman.leases import Lease
-from ferryman.worker.outcomes import Completed, CompletedByHandler, Ending, Failed, Interrupted, Outcome, storable_error
+from ferryman.worker.outcomes import (
+    Completed,
+    CompletedByHandler,
+    Ending,
+    Failed,
+    Interrupted,
+    Outcome,
+    Unstarted,
+    storable_error,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,7 +45,10 @@ _NOT_COMMITTED = Failed("the task called complete_in, and returned before that t
 
 
 class Attempts:
-    """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants."""
+    """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants.
+
+    may_start: whether a job is still this worker's; asked again after hooks, which may take their time
+    """
 
     def __init__(
         self,
@@ -48,6 +60,7 @@ class Attempts:
         extensions: Mapping[Any, Any],
         shutting_down: asyncio.Event,
         progress: Progress,
+        may_start: Callable[[Claim], bool],
     ) -> None:
         self._handlers = handlers
         self._hooks = hooks
@@ -56,6 +69,7 @@ class Attempts:
         self._extensions = extensions
         self._shutting_down = shutting_down
         self._progress = progress
+        self._may_start = may_start
         self._leases: dict[Claim, Lease] = {}
         self._attempts: dict[Task[..., Any], Attempt] = {}
         self._version = hooks.version
@@ -89,10 +103,11 @@ class Attempts:
         self, make: _Make, task: Task[..., Any], call: Call, claim: Claim, cancelling: Cancelling, *, client: Client
     ) -> Outcome:
         """Make an attempt whose handler may ask for more than its payload."""
+        job = claim.job(task.identifier)  # before anything is noted: a row that cannot be decoded raises
         lease = self._leases[claim] = Lease(self._client.schema, claim.worker_id, claim.keys)
         lease.learn_keys = lambda: claim.keys
         context = WorkerContext(
-            job=claim.job(task.identifier),
+            job=job,
             worker_id=claim.worker_id,
             client=client,
             extensions=self._extensions,
@@ -124,7 +139,11 @@ class Attempts:
         decided = await self._decided_before(job, claim.worker_id)
         if decided is not None:
             return decided
+        if not self._may_start(claim):
+            return Unstarted()
         await self._hooks.emit(JobStart(job=job, worker_id=claim.worker_id))
+        if not self._may_start(claim):
+            return Unstarted()
         started = time.monotonic()
         ending = await self._handlers.handle(task, call, claim, context, cancelling)
         return await self._decided_after(job, claim.worker_id, ending, time.monotonic() - started)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ferryman.context import WorkerContext
     from ferryman.retries import OnCrash
     from ferryman.tasks import Task
+    from ferryman.worker.cancelling import Cancellations
     from ferryman.worker.children import ChildNote, ChildPool
     from ferryman.worker.claims import Claim
     from ferryman.worker.outcomes import Interrupted
@@ -70,10 +71,18 @@ class Handlers:
     """
 
     def __init__(
-        self, threads: Threads, children: ChildPool, *, interrupted: Interrupted, on_crash: OnCrash = "requeue"
+        self,
+        threads: Threads,
+        children: ChildPool,
+        *,
+        cancellations: Cancellations,
+        interrupted: Interrupted,
+        on_crash: OnCrash = "requeue",
     ) -> None:
         self._threads = threads
         self._children = children
+        self._cancellations = cancellations
+        self._cancelled = cancellations.claims
         self._interrupted = interrupted
         self._on_crash = on_crash
         self._generation = generation()
@@ -104,10 +113,11 @@ class Handlers:
             result = await call(claim, context)
         except BaseException as error:  # noqa: BLE001 - nothing that a handler raises may hurt the worker
             leave_if_forked(self._generation, error)
-            return self._after_error(task, claim, error, was_cancelled=cancelling() > 0)
+            was_cancelled = await self._cancellations.was_cancelled(claim)
+            return self._after_error(task, claim, error, was_cancelled=was_cancelled)
         leave_if_forked(self._generation, None)
         sync_points.reach("handler_done")
-        if cancelling():
+        if (cancelling() or self._cancelled) and await self._cancellations.was_cancelled(claim):
             # A handler that swallows its cancellation and returns has not said that it finished.
             return self._interrupted
         seconds = time.monotonic() - started

@@ -12,6 +12,7 @@ from ferryman.cron.scheduling import crontabs_from
 from ferryman.errors import DatabaseError
 from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerStart
 from ferryman.worker.attempts import Attempts
+from ferryman.worker.cancelling import Cancellations
 from ferryman.worker.children import ChildPool
 from ferryman.worker.claim_loop import SECONDS_TO_FLUSH, ClaimLoop
 from ferryman.worker.claimer import Claimer
@@ -250,6 +251,8 @@ class Life:
             self._claim_loop.has_free_slot()
         else:
             self._local_queue.serve()
+            if self._is_fenced():
+                self._alarm.ring()  # the queue was refused, and looks again soon: no event lifts the fence
 
     def _next_waiting(self) -> Claim | None:
         return None if self._local_queue is None else self._local_queue.take()
@@ -278,7 +281,7 @@ class Life:
 
     def _is_fenced(self) -> bool:
         """Whether we may have been taken for dead. Then nothing is started: others may have it, or soon will."""
-        return self._recovering is not None and not self._recovering.is_safe
+        return self._recovering is not None and self._recovering.is_fenced()
 
     def _is_held_back(self) -> bool:
         return self._is_fenced() or self._settler.unsettled > self._options.concurrency * MOST_UNSETTLED_PER_SLOT
@@ -315,10 +318,12 @@ class Life:
         options = self._options
         delay = options.shutdown.interrupted_job_retry_delay.total_seconds()
         interruptions = Interruptions(options.hooks, delay)
+        cancellations = Cancellations(self._stop)
         attempts = Attempts(
             Handlers(
                 self._threads,
                 self._children,
+                cancellations=cancellations,
                 interrupted=interruptions.usual,
                 on_crash=options.recovery.settings.on_crash,
             ),
@@ -328,6 +333,7 @@ class Life:
             extensions=options.extensions,
             shutting_down=self._stop.begun,
             progress=self._progress,
+            may_start=lambda claim: self._running.may_start(claim),  # noqa: PLW0108 - made from these attempts
         )
         return Running(
             attempts,
@@ -337,7 +343,9 @@ class Life:
             find_task=self._task_of,
             take=self._next_waiting,
             marks=self._make_marks(),
-            is_fenced=self._is_fenced,
+            is_fenced=None if self._recovering is None else self._recovering.is_fenced,
+            identity=self._identity,
+            cancellations=cancellations,
             interruptions=interruptions,
             on_end=self._has_free_slot,
         )

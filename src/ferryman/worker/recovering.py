@@ -102,10 +102,10 @@ class Recovering:
             on_dead=self._found_dead,
         )
 
-    @property
-    def is_safe(self) -> bool:
-        """Whether nobody can have taken us for dead, so that jobs may be started."""
-        return self._beats.lease.is_safe(time.monotonic())
+    def is_fenced(self) -> bool:
+        """Whether another worker may have declared this one dead. Then no job may be started."""
+        beats = self._beats
+        return not beats.lease.is_safe(beats.clock())
 
     async def start(self) -> None:
         """Register. Comes back when others know of us, and of what a crash means for our tasks."""

@@ -35,6 +35,13 @@ class Stopping:
         self._on_request = on_request
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        self._task = asyncio.current_task()
+        self._cancelled_before = 0 if self._task is None else self._task.cancelling()
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether the asyncio task that runs the worker was cancelled."""
+        return self._task is not None and self._task.cancelling() > self._cancelled_before
 
     def request(self, *, by_signal: bool = False) -> None:
         """Begin to end; asked again, end at once. From any thread; nothing happens once the loop is gone."""
