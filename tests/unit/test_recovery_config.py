@@ -22,8 +22,10 @@ CHOICES: dict[str, Any] = {
     "on_crash": "retry",
     "max_crashes": 5,
     "crash_window": timedelta(hours=1),
-    "worker_retention": None,
+    "heartbeat_retention": None,
     "crash_retention": timedelta(days=1),
+    "worker_state_retention": timedelta(days=14),
+    "terminal_record_retention": None,
 }
 
 
@@ -43,7 +45,14 @@ def test_the_defaults_of_what_only_we_have() -> None:
     settings = WorkerRecoveryConfig().settings
     assert (settings.lost_session_grace, settings.claimed_threshold) == (10 * SECONDS, 120 * SECONDS)
     assert (settings.on_crash, settings.max_crashes, settings.crash_window) == ("requeue", 3, timedelta(hours=72))
-    assert (settings.worker_retention, settings.crash_retention) == (timedelta(days=7), timedelta(days=30))
+    assert settings.crash_retention == timedelta(days=30)
+
+
+def test_the_defaults_of_the_records_are_those_of_horsies() -> None:
+    settings = WorkerRecoveryConfig().settings
+    assert settings.heartbeat_retention == timedelta(hours=24)
+    assert settings.worker_state_retention == timedelta(days=7)
+    assert settings.terminal_record_retention == timedelta(days=30)
 
 
 def test_the_flag_has_a_name() -> None:
@@ -122,8 +131,10 @@ def test_a_threshold_must_be_two_beats_and_the_message_names_the_least() -> None
         ("recovery_delay", timedelta(), timedelta(days=1)),
         ("lost_session_grace", SECONDS / 10, timedelta(hours=1)),
         ("crash_window", SECONDS, timedelta(days=365)),
-        ("worker_retention", timedelta(hours=1), timedelta(days=365)),
+        ("heartbeat_retention", timedelta(hours=1), timedelta(days=365)),
         ("crash_retention", timedelta(hours=1), timedelta(days=1825)),
+        ("worker_state_retention", timedelta(hours=1), timedelta(days=365)),
+        ("terminal_record_retention", timedelta(hours=1), timedelta(days=1825)),
     ],
 )
 def test_each_time_has_bounds_that_its_message_names(name: str, least: timedelta, most: timedelta) -> None:

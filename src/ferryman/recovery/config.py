@@ -38,8 +38,10 @@ class RecoveryChoices(TypedDict, total=False):
     on_crash: OnCrash
     max_crashes: int
     crash_window: timedelta
-    worker_retention: timedelta | None
+    heartbeat_retention: timedelta | None
     crash_retention: timedelta | None
+    worker_state_retention: timedelta | None
+    terminal_record_retention: timedelta | None
 
 
 class WorkerRecoveryConfig:
@@ -134,13 +136,21 @@ class WorkerRecoveryConfig:
         """How long a crash counts."""
         return self._with({"crash_window": value})
 
-    def worker_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
-        """How long lost workers are remembered; None: for ever."""
-        return self._with({"worker_retention": value})
+    def heartbeat_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long workers that are gone are remembered; None: for ever."""
+        return self._with({"heartbeat_retention": value})
 
     def crash_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
         """How long crashes are remembered; None: for ever."""
         return self._with({"crash_retention": value})
+
+    def worker_state_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long it is remembered what workers were doing; None: for ever."""
+        return self._with({"worker_state_retention": value})
+
+    def terminal_record_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long jobs that failed for good are kept, of tasks that a worker of ours has; None: for ever."""
+        return self._with({"terminal_record_retention": value})
 
     def replaced(self, **choices: Unpack[RecoveryChoices]) -> WorkerRecoveryConfig:
         """A config with several settings changed at once, and enabled."""

@@ -42,8 +42,11 @@ class RecoverySettings:
         waits for the delay, "retry" uses the attempt up, "fail" lets the job fail for good
     max_crashes: with so many crashes within `crash_window` a job fails for good
     crash_window: how long a crash counts
-    worker_retention: how long lost workers are remembered; None: for ever
+    heartbeat_retention: how long workers that are gone are remembered; None: for ever
     crash_retention: how long crashes are remembered; None: for ever
+    worker_state_retention: how long it is remembered what workers were doing; None: for ever
+    terminal_record_retention: how long jobs that failed for good are kept, of tasks that a worker of ours has; None:
+        for ever
     """
 
     enabled: bool = False
@@ -58,8 +61,10 @@ class RecoverySettings:
     on_crash: OnCrash = "requeue"
     max_crashes: int = 3
     crash_window: timedelta = timedelta(hours=72)
-    worker_retention: timedelta | None = timedelta(days=7)
+    heartbeat_retention: timedelta | None = timedelta(hours=24)
     crash_retention: timedelta | None = timedelta(days=30)
+    worker_state_retention: timedelta | None = timedelta(days=7)
+    terminal_record_retention: timedelta | None = timedelta(days=30)
 
     def __post_init__(self) -> None:
         problems = [*self._problems()]
@@ -100,11 +105,18 @@ _SPANS: dict[str, tuple[timedelta, timedelta]] = {
     "lost_session_grace": (_SECOND / 10, _HOUR),
     "claimed_threshold": (_SECOND, _HOUR),
     "crash_window": (_SECOND, 365 * _DAY),
-    "worker_retention": (_HOUR, 365 * _DAY),
+    "heartbeat_retention": (_HOUR, 365 * _DAY),
     "crash_retention": (_HOUR, 1825 * _DAY),
+    "worker_state_retention": (_HOUR, 365 * _DAY),
+    "terminal_record_retention": (_HOUR, 1825 * _DAY),
 }
 """The shortest and the longest time that is allowed."""
-_MAY_BE_NONE = {"worker_retention", "crash_retention"}
+_MAY_BE_NONE = {
+    "heartbeat_retention",
+    "crash_retention",
+    "worker_state_retention",
+    "terminal_record_retention",
+}
 _NUMBERS: dict[str, tuple[float, float, tuple[type, ...]]] = {
     "resilient_sweep_threshold_multiplier": (1, 1000, (int, float)),
     "max_crashes": (1, 1000, (int,)),
