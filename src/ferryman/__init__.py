@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Recovery,
         SweepStaleWorkersOptions,
         SweepStaleWorkersResult,
+        WorkerState,
     )
     from ferryman.tasks import Task
     from ferryman.worker import BatchResult, LocalQueueConfig, Worker, WorkerOptions, WorkerShutdownConfig
@@ -85,6 +86,7 @@ __all__ = [
     "WorkerOptions",
     "WorkerRecoveryConfig",
     "WorkerShutdownConfig",
+    "WorkerState",
     "__version__",
     "parse_crontab",
 ]
@@ -104,7 +106,8 @@ if not TYPE_CHECKING:
             "ferryman.jobs": "Job JobKeyMode JobSpec JobState NewJob RawJobSpec RescheduleJobOptions",
             "ferryman.recovery.config": "INFRASTRUCTURE_RESILIENT_FLAG WorkerRecoveryConfig",
             "ferryman.recovery.results": (
-                "ActiveWorker Crash LostWorker Pruned Recovery SweepStaleWorkersOptions SweepStaleWorkersResult"
+                "ActiveWorker Crash LostWorker Pruned Recovery SweepStaleWorkersOptions SweepStaleWorkersResult "
+                "WorkerState"
             ),
             "ferryman.tasks": "Task",
             "ferryman.worker": "BatchResult LocalQueueConfig Worker WorkerOptions WorkerShutdownConfig",

@@ -277,6 +277,8 @@ class Oracle:
         match outcome:
             case Failed(error=error, delay=delay, is_final=is_final):
                 job.last_error = error
+                if is_final or job.attempts >= job.max_attempts:
+                    job.updated_at = self.begun_at
                 if is_final:
                     job.attempts = job.max_attempts
                 else:

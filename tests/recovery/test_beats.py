@@ -69,6 +69,42 @@ def test_no_more_than_one_statement_at_each_look(life: SteppedLife) -> None:
     assert pauses == [LOOK_SECONDS] * 20
 
 
+def test_what_the_worker_is_doing_is_written_down_with_each_beat_and_costs_no_statement(
+    database: str, connection: psycopg.Connection
+) -> None:
+    figures = {"slots": 4, "running": 3, "done": 20, "failed": 1, "rss_bytes": 50_000_000, "loop_lag_seconds": 0.25}
+    life = SteppedLife(database, state=lambda: figures)
+    life.step()
+    session, sent = life.beats._session, list[str]()
+    assert session is not None
+    fetch = session.fetch
+    session.fetch = lambda call: sent.append(call.statement.name) or fetch(call)
+    for _ in range(30):
+        life.step(2.0)
+    life.beats.close()
+    states = connection.execute("select * from graphile_worker._ferryman_worker_states order by id").fetchall()
+    assert [state[3:] for state in states] == [(4, 3, 20, 1, 50_000_000, 0.25)] * len(states)
+    assert {state[1] for state in states} == {life.worker_id}
+    assert (len(states), len(sent)) == (2, 31), "one for each of its beats; one statement for each look, and a goodbye"
+
+
+@pytest.mark.parametrize("trouble", [None, ZeroDivisionError])
+def test_a_worker_that_does_not_know_what_it_is_doing_beats_all_the_same(
+    database: str, connection: psycopg.Connection, trouble: type[Exception] | None
+) -> None:
+    def state() -> None:
+        if trouble is not None:
+            raise trouble
+
+    life = SteppedLife(database, state=state)
+    life.step()
+    first = beat_of(connection, life.worker_id)
+    life.step(30.0)
+    assert beat_of(connection, life.worker_id) > first
+    assert connection.execute("select from graphile_worker._ferryman_worker_states").fetchall() == []
+    life.beats.close()
+
+
 def test_the_lease_follows_the_answers_of_the_database(life: SteppedLife) -> None:
     assert not life.beats.lease.is_safe(life.now)
 

@@ -15,14 +15,17 @@ import pytest
 from ferryman import (
     App,
     Client,
+    JobSpec,
     LocalQueueConfig,
     SweepStaleWorkersOptions,
+    SyncClient,
     Worker,
     WorkerOptions,
     WorkerRecoveryConfig,
 )
 from ferryman import __version__ as version
 from ferryman.cli.worker.plan import Plan
+from ferryman.errors import InvalidJobError
 from ferryman.hooks import HookRegistry
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.worker import life
@@ -33,6 +36,7 @@ from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
+    from ferryman import WorkerState
     from tests.support.fleet import Fleet
 
 
@@ -206,3 +210,34 @@ def test_ferryman_worker_leaves_an_application_its_own_choice() -> None:
 def test_ferryman_worker_can_be_told_not_to_recover() -> None:
     app = App(worker=WorkerOptions(heartbeat_interval=timedelta(seconds=10)))
     assert not Plan(target="app", no_recovery=True).options(app, hooks=HookRegistry()).recovery.settings.enabled
+
+
+async def test_a_worker_tells_what_it_does_with_each_beat(app: App, client: Client, database: str) -> None:
+    held = asyncio.Event()
+
+    @app.task
+    async def run(how: str) -> None:
+        if how == "hold":
+            await held.wait()
+        elif how == "fail":
+            raise ValueError(how)
+
+    for how in ("hold", "fail", "pass", "pass"):
+        await client.add_raw_job("run", {"how": how}, JobSpec(max_attempts=1))
+    worker = worker_of(app, recovery=recovery_of(), concurrency=3)
+
+    def newest() -> WorkerState | None:
+        with SyncClient(database) as asking:
+            states = asking.list_worker_states(worker.worker_id, limit=1)
+        return states[0] if states and (states[0].running, states[0].done, states[0].failed) == (1, 2, 1) else None
+
+    async with running(worker):
+        state = await until(newest, "a beat that tells of all four jobs")
+        held.set()
+    assert (state.worker_id, state.slots) == (worker.worker_id, 3)
+    assert state.rss_bytes is None or state.rss_bytes > 1_000_000
+    assert state.loop_lag is None or state.loop_lag < timedelta(minutes=1)
+    assert {each.worker_id for each in await client.list_worker_states()} == {worker.worker_id}
+    assert await client.list_worker_states("nobody") == []
+    with pytest.raises(InvalidJobError, match="limit must be between 1 and"):
+        await client.list_worker_states(limit=0)

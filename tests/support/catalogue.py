@@ -25,6 +25,7 @@ OURS = frozenset(
         "_ferryman_schedules",
         "_ferryman_started_jobs",
         "_ferryman_task_policies",
+        "_ferryman_worker_states",
         "_private_workers",
         "delete_stale_workers",
         "list_orphan_locked_workers",

@@ -23,8 +23,10 @@ CHOICES: dict[str, Any] = {
     "max_crashes": 5,
     "crash_window": timedelta(hours=1),
     "unregistered_lock_timeout": timedelta(hours=4),
-    "worker_retention": None,
+    "heartbeat_retention": None,
     "crash_retention": timedelta(days=1),
+    "worker_state_retention": timedelta(days=14),
+    "terminal_record_retention": None,
 }
 
 
@@ -44,8 +46,15 @@ def test_the_defaults_of_what_only_we_have() -> None:
     settings = WorkerRecoveryConfig().settings
     assert (settings.lost_session_grace, settings.claimed_threshold) == (10 * SECONDS, 120 * SECONDS)
     assert (settings.on_crash, settings.max_crashes, settings.crash_window) == ("requeue", 3, timedelta(hours=72))
-    assert (settings.worker_retention, settings.crash_retention) == (timedelta(days=7), timedelta(days=30))
+    assert settings.crash_retention == timedelta(days=30)
     assert settings.unregistered_lock_timeout is None
+
+
+def test_the_defaults_of_the_records_are_those_of_horsies() -> None:
+    settings = WorkerRecoveryConfig().settings
+    assert settings.heartbeat_retention == timedelta(hours=24)
+    assert settings.worker_state_retention == timedelta(days=7)
+    assert settings.terminal_record_retention == timedelta(days=30)
 
 
 def test_the_flag_has_a_name() -> None:
@@ -171,8 +180,10 @@ def test_settings_that_rust_and_pro_allow_are_not_refused(given: dict[str, Any])
         ("lost_session_grace", SECONDS / 10, timedelta(hours=1)),
         ("crash_window", SECONDS, timedelta(days=365)),
         ("unregistered_lock_timeout", SECONDS, timedelta(days=3650)),
-        ("worker_retention", timedelta(hours=1), timedelta(days=365)),
+        ("heartbeat_retention", timedelta(hours=1), timedelta(days=365)),
         ("crash_retention", timedelta(hours=1), timedelta(days=1825)),
+        ("worker_state_retention", timedelta(hours=1), timedelta(days=365)),
+        ("terminal_record_retention", timedelta(hours=1), timedelta(days=1825)),
     ],
 )
 def test_each_time_has_bounds_that_its_message_names(name: str, least: timedelta, most: timedelta) -> None:

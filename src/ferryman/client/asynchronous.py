@@ -82,6 +82,7 @@ class Client(BaseClient):
     sweep_stale_workers_with_config = _Awaited(recovering.sweep_stale_workers_with_config)
     list_active_workers = _Awaited(recovering.list_active_workers)
     list_lost_workers = _Awaited(recovering.list_lost_workers)
+    list_worker_states = _Awaited(recovering.list_worker_states)
     list_crashes = _Awaited(recovering.list_crashes)
     prune_recovery_records = _Awaited(recovering.prune_recovery_records)
     check_health = _Awaited(health.check_health)

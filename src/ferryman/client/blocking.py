@@ -78,6 +78,7 @@ class SyncClient(BaseClient):
     sweep_stale_workers_with_config = _Blocking(recovering.sweep_stale_workers_with_config)
     list_active_workers = _Blocking(recovering.list_active_workers)
     list_lost_workers = _Blocking(recovering.list_lost_workers)
+    list_worker_states = _Blocking(recovering.list_worker_states)
     list_crashes = _Blocking(recovering.list_crashes)
     prune_recovery_records = _Blocking(recovering.prune_recovery_records)
     check_health = _Blocking(health.check_health)

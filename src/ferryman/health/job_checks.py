@@ -61,25 +61,45 @@ def _renaming(subject: Subject, number: int) -> str:
     )
 
 
-def check_failed(_subject: Subject) -> Steps[Iterable[Finding]]:
+def check_failed(subject: Subject) -> Steps[Iterable[Finding]]:
     """Jobs that are out of attempts."""
-    rows = yield health.FAILED_JOBS
-    number = sum(count for _, count in rows)
+    rows = yield health.failed_jobs(subject.limits.failed_for.total_seconds())
+    number = sum(count for _, count, _ in rows)
     if not number:
         return [
             Finding(check="failed_jobs", severity=Severity.OK, seen="no job has failed for good", facts={"jobs": 0})
         ]
-    tasks = listed([f"{task} ({count:,})" for task, count in rows])
+    tasks = listed([f"{task} ({count:,})" for task, count, _ in rows])
+    left = [(task, count) for task, _, count in rows if count]
+    days = f"{subject.limits.failed_for.days}d"
     return [
         Finding(
             check="failed_jobs",
             severity=Severity.NOTICE,
             seen=f"{counted(number, 'job')} failed for good: {tasks}",
-            meaning="They stay until somebody lets them run again or deletes them.",
-            remedies=("ferryman jobs list --state failed", "ferryman cleanup delete-permafailed-jobs"),
-            facts={"jobs": number, "by_task": [{"task": task, "jobs": count} for task, count in rows[:100]]},
+            meaning=_why_they_stay(left),
+            remedies=(
+                "ferryman jobs list --state failed",
+                f"ferryman cleanup delete-permafailed-jobs{f' --older-than {days}' if left else ''}",
+            ),
+            facts={
+                "jobs": number,
+                "by_task": [{"task": task, "jobs": count} for task, count, _ in rows[:100]],
+                "left_to_people": [{"task": task, "jobs": count} for task, count in left[:100]],
+            },
         )
     ]
+
+
+def _why_they_stay(left: Sequence[tuple[str, int]]) -> str:
+    usual = (
+        "Somebody may let them run again or delete them. Workers delete those of their own tasks after "
+        "`terminal_record_retention`."
+    )
+    if not left:
+        return usual
+    tasks = listed([f"{task} ({count:,})" for task, count in left])
+    return f"{usual} No worker of ours has registered the tasks of these old ones, so they stay: {tasks}."
 
 
 def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:

@@ -64,17 +64,29 @@ def deregister_worker(worker_id: str) -> Call:
     return Call(_DEREGISTER, {"worker_id": worker_id})
 
 
-def pulse(worker_id: str, *, is_due: bool, watch_step: WatchStep, watch_key: int) -> Call:
-    """One row comes back: whether the worker is registered, and whether the watch is its own."""
-    return Call(_PULSE, _pulse_parameters(worker_id, is_due, watch_step, watch_key))
+def pulse(
+    worker_id: str, *, is_due: bool, watch_step: WatchStep, watch_key: int, state: Mapping[str, Any] | None = None
+) -> Call:
+    """One row comes back: whether the worker is registered, and whether the watch is its own.
+
+    state: what the worker is doing, to be written down with the beat; see _ferryman_worker_states.sql
+    """
+    return Call(_PULSE, _pulse_parameters(worker_id, is_due, watch_step, watch_key, state))
 
 
 def look(
-    worker_id: str, *, is_due: bool, watch_step: WatchStep, watch_key: int, is_full: bool, old_after: float
+    worker_id: str,
+    *,
+    is_due: bool,
+    watch_step: WatchStep,
+    watch_key: int,
+    is_full: bool,
+    old_after: float,
+    state: Mapping[str, Any] | None = None,
 ) -> Call:
     """A pulse that looks at others as well: each row goes on with a worker that may be dead, or with nulls."""
     parameters = {
-        **_pulse_parameters(worker_id, is_due, watch_step, watch_key),
+        **_pulse_parameters(worker_id, is_due, watch_step, watch_key, state),
         "is_watching": watch_step == "keep",
         "session_class": SESSION_CLASS,
         "is_full": is_full,
@@ -88,13 +100,16 @@ def free_watch(watch_key: int) -> Call:
     return Call(_FREE_WATCH, {"session_class": SESSION_CLASS, "watch_class": WATCH_CLASS, "watch_key": watch_key})
 
 
-def _pulse_parameters(worker_id: str, is_due: bool, watch_step: WatchStep, watch_key: int) -> dict[str, Any]:
+def _pulse_parameters(
+    worker_id: str, is_due: bool, watch_step: WatchStep, watch_key: int, state: Mapping[str, Any] | None
+) -> dict[str, Any]:
     return {
         "worker_id": worker_id,
         "is_due": is_due,
         "watch_step": watch_step,
         "watch_class": WATCH_CLASS,
         "watch_key": watch_key,
+        "state": None if state is None else _json(state),
     }
 
 

@@ -28,6 +28,9 @@ _UPSERT_TASK_POLICIES = load_statement(__package__, "upsert_task_policies")
 _DELETE_OLD_CRASHES = load_statement(__package__, "delete_old_crashes")
 _DELETE_OLD_LOST_WORKERS = load_statement(__package__, "delete_old_lost_workers")
 _DELETE_DEAD_MARKS = load_statement(__package__, "delete_dead_marks")
+_DELETE_OLD_WORKER_STATES = load_statement(__package__, "delete_old_worker_states")
+_DELETE_OLD_FAILED_JOBS = load_statement(__package__, "delete_old_failed_jobs")
+_LIST_WORKER_STATES = load_statement(__package__, "list_worker_states")
 
 SWEEP_LOCK_CLASS = 0x46525357
 """The first half of the advisory lock of a sweep ("FRSW"); the second is a hash of the schema's name."""
@@ -154,6 +157,21 @@ def delete_old_lost_workers(age: float, batch: int) -> Call:
 def delete_dead_marks(batch: int) -> Call:
     """What was deleted comes back, at most a batch."""
     return Call(_DELETE_DEAD_MARKS, {"batch": batch})
+
+
+def delete_old_worker_states(age: float, batch: int) -> Call:
+    """What was deleted comes back, at most a batch."""
+    return Call(_DELETE_OLD_WORKER_STATES, {"age": age, "batch": batch})
+
+
+def delete_old_failed_jobs(age: float, *, after: int, batch: int) -> Call:
+    """The ids of jobs that were deleted come back, at most a batch, all of them beyond `after`."""
+    return Call(_DELETE_OLD_FAILED_JOBS, {"age": age, "after": after, "batch": batch})
+
+
+def list_worker_states(worker_id: str | None, page_size: int) -> Call:
+    """A row for each state comes back."""
+    return Call(_LIST_WORKER_STATES, {"worker_id": worker_id, "page_size": page_size})
 
 
 def _take_lock(lock_class: int, schema_name: str) -> Call:

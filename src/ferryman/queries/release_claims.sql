@@ -51,7 +51,11 @@ done as (
         end,
         last_error = coalesce(release.error, job.last_error),
         payload = coalesce(cast(release.payload as json), job.payload),
-        updated_at = case release.effect when 'return' then now() else job.updated_at end,
+        updated_at = case
+            -- When a job failed for good can be told by this alone.
+            when release.effect in ('return', 'fail') or job.attempts >= job.max_attempts then now()
+            else job.updated_at
+        end,
         locked_by = null,
         locked_at = null
     from release

@@ -41,6 +41,7 @@ class Beats:
     metadata: what the worker says of itself; the session key is added
     on_registered: called with the id under which the worker may claim from now on, at the start and after it was swept
     on_swept: called with an id whose jobs were taken away; returns a new one, under which the worker is registered next
+    state: what the worker is doing, asked before each beat and written down with it; see `ferryman.worker.state`
     on_dead: called with workers that are dead, again at each look for as long as they are registered
 
     The callbacks run on the thread of the beats: they must be quick, and hand over what takes time.
@@ -57,12 +58,14 @@ class Beats:
         on_swept: Callable[[str], str],
         on_registered: Callable[[str], None] = lambda _: None,
         on_dead: Callable[[Sequence[Dead]], None] = lambda _: None,
+        state: Callable[[], Mapping[str, Any] | None] = lambda: None,
         clock: Callable[[], float] = clocks.now,
     ) -> None:
         self._address = address
         self._schema = schema
         self._rhythm = rhythm
         self._on_dead = on_dead
+        self._state = state
         self.clock = clock
         self.lease = Lease(threshold=rhythm.silent_after, grace=rhythm.grace, margin=rhythm.margin)
         self._on_swept = on_swept
@@ -167,7 +170,8 @@ class Beats:
         sent = self.clock()
         # Rather a little early than late: the next chance comes a tick later.
         is_due = sent + self._rhythm.tick > self._next_beat
-        rows = session.fetch(self._watch.question(self.worker_id, sent, is_due=is_due, session=session))
+        state = self._take_state() if is_due else None
+        rows = session.fetch(self._watch.question(self.worker_id, sent, is_due=is_due, session=session, state=state))
         # First, since a watch that we do not know to be ours would never be left to others.
         dead = self._watch.answered(rows, sent=sent, received=self.clock())
         if not rows[0][0]:
@@ -181,6 +185,14 @@ class Beats:
             self._free_watch(session)
         if dead:
             self._on_dead(dead)
+
+    def _take_state(self) -> Mapping[str, Any] | None:
+        """What the worker is doing. Not to know it must not cost a beat."""
+        try:
+            return self._state()
+        except Exception:
+            logger.exception("signs of life met an error and go on", extra={"event": "beats_met_error"})
+            return None
 
     def _has_beaten(self, sent: float) -> None:
         self.lease.beaten(sent)

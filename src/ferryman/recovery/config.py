@@ -39,8 +39,10 @@ class RecoveryChoices(TypedDict, total=False):
     max_crashes: int | None
     crash_window: timedelta
     unregistered_lock_timeout: timedelta | None
-    worker_retention: timedelta | None
+    heartbeat_retention: timedelta | None
     crash_retention: timedelta | None
+    worker_state_retention: timedelta | None
+    terminal_record_retention: timedelta | None
 
 
 class WorkerRecoveryConfig:
@@ -135,13 +137,21 @@ class WorkerRecoveryConfig:
         """Recover jobs of workers that never registered when they have claimed nothing for this long; None: never."""
         return self._with({"unregistered_lock_timeout": value})
 
-    def worker_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
-        """How long lost workers are remembered; None: for ever."""
-        return self._with({"worker_retention": value})
+    def heartbeat_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long workers that are gone are remembered; None: for ever."""
+        return self._with({"heartbeat_retention": value})
 
     def crash_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
         """How long crashes are remembered; None: for ever."""
         return self._with({"crash_retention": value})
+
+    def worker_state_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long it is remembered what workers were doing; None: for ever."""
+        return self._with({"worker_state_retention": value})
+
+    def terminal_record_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long jobs that failed for good are kept, of tasks that a worker of ours has; None: for ever."""
+        return self._with({"terminal_record_retention": value})
 
     def replaced(self, **choices: Unpack[RecoveryChoices]) -> WorkerRecoveryConfig:
         """A config with several settings changed at once, and enabled."""

@@ -98,6 +98,26 @@ class LostWorker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerState:
+    """What a worker was doing when it gave a sign of life.
+
+    slots: how many jobs it may run at once
+    done, failed: attempts that have ended well and badly since it started
+    rss_bytes: the memory of its process; None where that cannot be read
+    loop_lag: how long its event loop took to answer, or had not answered yet; None in its first state
+    """
+
+    worker_id: str
+    taken_at: datetime
+    slots: int
+    running: int
+    done: int
+    failed: int
+    rss_bytes: int | None
+    loop_lag: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
     """A time that a job was taken from a dead worker; see `Recovery`."""
 
@@ -117,6 +137,8 @@ class Pruned:
     lost_workers: int = 0
     crashes: int = 0
     start_marks: int = 0
+    worker_states: int = 0
+    failed_jobs: int = 0
 
 
 def check_worker_ids(worker_ids: Iterable[str]) -> tuple[str, ...]:

@@ -51,8 +51,11 @@ class RecoverySettings:
     crash_window: how long a crash counts
     unregistered_lock_timeout: jobs of a worker that never registered are recovered when it has claimed nothing for
         this long; 1 second or more. None: never, so that Graphile's own rule of 4 hours holds
-    worker_retention: how long lost workers are remembered; None: for ever
+    heartbeat_retention: how long workers that are gone are remembered; None: for ever
     crash_retention: how long crashes are remembered, but never less than `crash_window`; None: for ever
+    worker_state_retention: how long it is remembered what workers were doing; None: for ever
+    terminal_record_retention: how long jobs that failed for good are kept, of tasks that a worker of ours has; None:
+        for ever
     """
 
     enabled: bool = False
@@ -68,8 +71,10 @@ class RecoverySettings:
     max_crashes: int | None = 3
     crash_window: timedelta = timedelta(hours=72)
     unregistered_lock_timeout: timedelta | None = None
-    worker_retention: timedelta | None = timedelta(days=7)
+    heartbeat_retention: timedelta | None = timedelta(hours=24)
     crash_retention: timedelta | None = timedelta(days=30)
+    worker_state_retention: timedelta | None = timedelta(days=7)
+    terminal_record_retention: timedelta | None = timedelta(days=30)
 
     def __post_init__(self) -> None:
         if self.claimed_threshold is _UNSET:
@@ -129,8 +134,10 @@ _SPANS: dict[str, tuple[timedelta, timedelta]] = {
     "claimed_threshold": (_SECOND / 10, _LONGEST),
     "crash_window": (_SECOND, 365 * _DAY),
     "unregistered_lock_timeout": (_SECOND, _LONGEST),
-    "worker_retention": (_HOUR, 365 * _DAY),
+    "heartbeat_retention": (_HOUR, 365 * _DAY),
     "crash_retention": (_HOUR, 1825 * _DAY),
+    "worker_state_retention": (_HOUR, 365 * _DAY),
+    "terminal_record_retention": (_HOUR, 1825 * _DAY),
 }
 """The shortest and the longest time that is allowed."""
 _USUAL_SPANS: dict[str, tuple[timedelta, timedelta]] = {
@@ -141,7 +148,14 @@ _USUAL_SPANS: dict[str, tuple[timedelta, timedelta]] = {
     "claimed_threshold": (_SECOND, _HOUR),
 }
 """The shortest and the longest time without a warning: the bounds of Horsies."""
-_MAY_BE_NONE = {"max_crashes", "unregistered_lock_timeout", "worker_retention", "crash_retention"}
+_MAY_BE_NONE = {
+    "max_crashes",
+    "unregistered_lock_timeout",
+    "heartbeat_retention",
+    "crash_retention",
+    "worker_state_retention",
+    "terminal_record_retention",
+}
 _NUMBERS: dict[str, tuple[float, float, tuple[type, ...]]] = {
     "resilient_sweep_threshold_multiplier": (1, 1000, (int, float)),
     "max_crashes": (1, 1000, (int,)),

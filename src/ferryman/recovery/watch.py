@@ -7,13 +7,13 @@ may be one of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ferryman.queries import beating
 from ferryman.recovery.watching import Observer, Sign
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.steps import Call, Row
@@ -46,13 +46,21 @@ class Watch:
         self._planned: float | None = None
         self._stands_back = 0
 
-    def question(self, worker_id: str, now: float, *, is_due: bool, session: BeatSession) -> Call:
-        """The statement for this look."""
+    def question(
+        self,
+        worker_id: str,
+        now: float,
+        *,
+        is_due: bool,
+        session: BeatSession,
+        state: Mapping[str, Any] | None = None,
+    ) -> Call:
+        """The statement for this look. `state` goes with the beat."""
         self._is_full = now + self._rhythm.tick > self._next_full
         self._is_pooled = session.key is None
         step = self._step(now, session)
         if step != "keep" and not self._is_full:
-            return beating.pulse(worker_id, is_due=is_due, watch_step=step, watch_key=self._key)
+            return beating.pulse(worker_id, is_due=is_due, watch_step=step, watch_key=self._key, state=state)
         return beating.look(
             worker_id,
             is_due=is_due,
@@ -61,6 +69,7 @@ class Watch:
             is_full=self._is_full,
             # Without sessions to miss, silence is all there is, and every worker's beat is followed from the start.
             old_after=0.0 if self._is_pooled else self._rhythm.beat,
+            state=state,
         )
 
     def answered(self, rows: Sequence[Row], *, sent: float, received: float) -> list[Dead]:

@@ -67,6 +67,7 @@ EXTENSIONS = (
         is_needed=False,
         renews=("recover_dead_worker_jobs",),
     ),
+    Extension(9, "states of workers", ("_ferryman_worker_states",)),
 )
 LATEST_EXTENSION = EXTENSIONS[-1].id
 
@@ -77,12 +78,16 @@ def missing_extensions(facts: Facts) -> list[Extension]:
     return [extension for extension in EXTENSIONS if extension.id not in present]
 
 
-def install_extensions(facts: Facts) -> Steps[None]:
-    """Make what is missing, in order, inside the transaction that is open."""
+def install_extensions(facts: Facts, *, only_needed: bool = False) -> Steps[None]:
+    """Make what is missing, in order, inside the transaction that is open.
+
+    only_needed: whether to leave out what workers can do without
+    """
     if EXTENSION_LEDGER not in facts.relations:
         yield Script(_extension_statement("ledger"))
     for extension in missing_extensions(facts):
-        yield from _install(facts, extension)
+        if extension.is_needed or not only_needed:
+            yield from _install(facts, extension)
 
 
 def drop_extensions(facts: Facts, *, keep_shared: bool) -> Steps[tuple[str, ...]]:

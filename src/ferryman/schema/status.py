@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.schema import refusals
 from ferryman.schema.contract import BODIES, FUNCTIONS, OLDEST_REVISION, OLDEST_SERVER, RELATIONS, REVISION, TABLES
-from ferryman.schema.extensions import LATEST_EXTENSION
+from ferryman.schema.extensions import LATEST_EXTENSION, missing_extensions
 from ferryman.schema.facts import RUST_WORKERS, Facts, read_facts
 
 if TYPE_CHECKING:
@@ -155,6 +155,13 @@ def warnings_of(facts: Facts) -> tuple[str, ...]:
         warnings.append(
             f"the schema {facts.schema} is at revision {facts.revision}; this version of Ferryman knows revisions up "
             f"to {REVISION}. None of the newer ones is marked as breaking, so work goes on."
+        )
+    left_out = [each for each in missing_extensions(facts) if each.id < (facts.extension_revision or 0)]
+    if left_out:
+        warnings.append(
+            f"{', '.join(f'extension {each.id} ({each.name})' for each in left_out)} of the schema {facts.schema} was "
+            f"not installed together with later ones, because the table of jobs was in use. Work goes on without; run "
+            f"`ferryman migrate` to install what is missing."
         )
     if (facts.extension_revision or 0) > LATEST_EXTENSION:
         warnings.append(

@@ -30,6 +30,7 @@ from ferryman.worker.reports import Reports
 from ferryman.worker.running import Running
 from ferryman.worker.schema_watch import SchemaWatch
 from ferryman.worker.settler import Settler
+from ferryman.worker.state import WorkerState
 from ferryman.worker.threads import Threads
 from ferryman.worker.trouble import Trouble
 
@@ -80,6 +81,9 @@ class Life:
         self._blocking_client = blocking_client(client, options.hooks)
         self._connection = WorkerConnection(client.pool, client.schema)
         self._progress = Progress(self._connection)
+        self._state = WorkerState(
+            asyncio.get_running_loop(), slots=options.concurrency, running=lambda: len(self._running)
+        )
         self._recovering = self._make_recovering()
         renewing = asyncio.Lock()
         self._claimer = Claimer(
@@ -237,7 +241,8 @@ class Life:
             self._wake()
         if self._local_queue is not None:
             await self._local_queue.have_settled(written, refused)
-        await Reports(self._options.hooks, self._claimer.tasks).tell(written, refused)
+        self._state.tally.written += len(written)
+        await Reports(self._options.hooks, self._claimer.tasks, self._state.tally).tell(written, refused)
 
     def _wake(self) -> None:
         """There may be jobs to claim."""
@@ -310,6 +315,7 @@ class Life:
             hooks=options.hooks,
             concurrency=options.concurrency,
             prefetches=options.local_queue is not None,
+            state=self._state.take,
             on_swept=self._was_swept,
             on_recovered=self._wake,
         )

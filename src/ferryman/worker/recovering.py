@@ -29,7 +29,7 @@ from ferryman.worker.alarm import Alarm
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeVar
 
     from ferryman.client import Client
@@ -54,6 +54,7 @@ SECONDS_BETWEEN_PRUNINGS = 3600.0
 class Recovering:
     """Beats and sweeps, from the registration of the worker to its end.
 
+    state: what the worker is doing, written down with each beat
     on_swept: called on the event loop when others have taken our jobs; the identity is a new one by then
     on_recovered: called when jobs were recovered, which we may run ourselves; behind a pooler nobody hears of them
     """
@@ -68,6 +69,7 @@ class Recovering:
         hooks: HookRegistry,
         concurrency: int,
         prefetches: bool,
+        state: Callable[[], Mapping[str, Any]],
         on_swept: Callable[[], None],
         on_recovered: Callable[[], None],
     ) -> None:
@@ -100,6 +102,7 @@ class Recovering:
             on_swept=self._was_swept,
             on_registered=lambda _: self._on_loop(self._registered.set),
             on_dead=self._found_dead,
+            state=state,
         )
 
     def is_fenced(self) -> bool:

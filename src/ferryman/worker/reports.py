@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ferryman.hooks.kinds import Observer
     from ferryman.worker.claims import Claim
     from ferryman.worker.outcomes import Settlement
+    from ferryman.worker.state import Tally
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -39,9 +40,10 @@ logger = logging.getLogger("ferryman.worker")
 class Reports:
     """Turns settlements into events and log lines."""
 
-    def __init__(self, hooks: HookRegistry, tasks: Mapping[int, str]) -> None:
+    def __init__(self, hooks: HookRegistry, tasks: Mapping[int, str], tally: Tally) -> None:
         self._hooks = hooks
         self._tasks = tasks
+        self._tally = tally
 
     async def tell(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """Tell about settlements."""
@@ -66,6 +68,7 @@ class Reports:
     async def _tell_written(self, claim: Claim, outcome: Outcome) -> None:
         identifier = self._tasks.get(claim.task_id, "")
         if isinstance(outcome, Failed):
+            self._tally.failed += 1
             first_line = outcome.error.partition("\n")[0]
             logger.warning(
                 "job %d (%s) failed, attempt %d: %s",
@@ -75,6 +78,8 @@ class Reports:
                 first_line,
                 extra=self._fields("job_failed", claim),
             )
+        elif not isinstance(outcome, Completed):
+            self._tally.returned += 1
         event = self._event(claim, outcome, identifier)
         if event is not None:
             await self._hooks.emit(event)
