@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Recovery,
         SweepStaleWorkersOptions,
         SweepStaleWorkersResult,
+        UnregisteredWorker,
     )
     from ferryman.tasks import Task
     from ferryman.worker import BatchResult, LocalQueueConfig, Worker, WorkerOptions, WorkerShutdownConfig
@@ -78,6 +79,7 @@ __all__ = [
     "Task",
     "Tuned",
     "Tuning",
+    "UnregisteredWorker",
     "Weekday",
     "Worker",
     "WorkerContext",
@@ -104,7 +106,8 @@ if not TYPE_CHECKING:
             "ferryman.jobs": "Job JobKeyMode JobSpec JobState NewJob RawJobSpec RescheduleJobOptions",
             "ferryman.recovery.config": "INFRASTRUCTURE_RESILIENT_FLAG WorkerRecoveryConfig",
             "ferryman.recovery.results": (
-                "ActiveWorker Crash LostWorker Pruned Recovery SweepStaleWorkersOptions SweepStaleWorkersResult"
+                "ActiveWorker Crash LostWorker Pruned Recovery SweepStaleWorkersOptions SweepStaleWorkersResult "
+                "UnregisteredWorker"
             ),
             "ferryman.tasks": "Task",
             "ferryman.worker": "BatchResult LocalQueueConfig Worker WorkerOptions WorkerShutdownConfig",
