@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Recovery,
         SweepStaleWorkersOptions,
         SweepStaleWorkersResult,
+        UnregisteredWorker,
         WorkerState,
     )
     from ferryman.tasks import Task
@@ -79,6 +80,7 @@ __all__ = [
     "Task",
     "Tuned",
     "Tuning",
+    "UnregisteredWorker",
     "Weekday",
     "Worker",
     "WorkerContext",
@@ -107,7 +109,7 @@ if not TYPE_CHECKING:
             "ferryman.recovery.config": "INFRASTRUCTURE_RESILIENT_FLAG WorkerRecoveryConfig",
             "ferryman.recovery.results": (
                 "ActiveWorker Crash LostWorker Pruned Recovery SweepStaleWorkersOptions SweepStaleWorkersResult "
-                "WorkerState"
+                "UnregisteredWorker WorkerState"
             ),
             "ferryman.tasks": "Task",
             "ferryman.worker": "BatchResult LocalQueueConfig Worker WorkerOptions WorkerShutdownConfig",

@@ -193,7 +193,7 @@ class Actions:
         self.oracle.workers[worker.id] = Registered(
             beat=self.oracle.at,
             prefetches=None if says_little else worker.prefetches,
-            beat_interval=0.0 if says_little else float(LOOK),
+            beat_interval=30.0 if says_little else float(LOOK),
             session_key=worker.session_key,
             on_crash=None if says_little else worker.on_crash,
         )

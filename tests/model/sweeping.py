@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.model.oracle import Job, Oracle
 
+SUPERSEDED = "Superseded: its key was used again while it was claimed"
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -160,7 +162,7 @@ class ModelSweep:
             else:
                 silence = (self.oracle.at - max(token, self.oracle.up_since)) / SECOND
                 patience = self.rules.multiplier if self._holds_resilient(holder) else 1
-                is_known = holder.startswith("ferryman-") or lost is not None
+                is_known = holder.startswith("ferryman-") or (lost is not None and lost.beat is not None)
                 is_found = is_known and silence > self.rules.threshold * patience
             if is_found and holder not in self.oracle.workers:
                 reason = "unregistered" if self.named is None else "by hand"
@@ -235,6 +237,8 @@ class ModelSweep:
             job.last_error = RECOVERED
         elif decision in {"fail", "poisoned", "retry"}:
             job.last_error = self._error(job, owner, decision)
+        elif decision == "superseded" and job.last_error is None:
+            job.last_error = SUPERSEDED
         job.updated_at, job.locked_by, job.locked_at = now, None, None
 
     def _error(self, job: Job, owner: Suspect, decision: str) -> str:

@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from ferryman.recovery import membership, session
 from ferryman.recovery.rhythm import LOOK_SECONDS
 from tests.support.beats import Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
+from tests.support.logs import logged
 from tests.support.rhythms import CROWD
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
@@ -61,6 +62,42 @@ def test_it_beats_when_it_is_time_and_not_at_each_look(life: SteppedLife, connec
 
     assert len(set(beats)) == 3
     assert beats == sorted(beats)
+
+
+def test_beside_a_rust_worker_whose_threshold_is_not_known_it_beats_at_each_look(
+    life: SteppedLife, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rust's sweeper would take a live worker for dead whose beats are further apart than its threshold."""
+    life.step()
+    connection.execute("select graphile_worker.worker_heartbeat('graphile_worker_1', '{\"pid\": 7}')")
+    for _ in range(13):
+        life.step(LOOK_SECONDS)  # until the beat after which it looks who else is there
+    beats = set()
+    for _ in range(8):
+        life.step(LOOK_SECONDS)
+        beats.add(beat_of(connection, life.worker_id))
+    assert len(beats) == 8
+    assert len(logged(caplog, "foreign_sweepers")) == 1
+
+    connection.execute("select graphile_worker.worker_deregister('graphile_worker_1')")
+    for _ in range(13):
+        life.step(LOOK_SECONDS)
+    last = beat_of(connection, life.worker_id)
+    life.step(LOOK_SECONDS)
+    assert beat_of(connection, life.worker_id) == last
+
+
+def test_a_worker_that_a_rust_worker_has_swept_beats_at_each_look_from_then_on(
+    life: SteppedLife, connection: psycopg.Connection
+) -> None:
+    life.step()
+    connection.execute("select graphile_worker.worker_heartbeat('graphile_worker_1')")
+    sweep(connection, life.worker_id)
+    beats = set()
+    for _ in range(4):
+        life.step(LOOK_SECONDS)
+        beats.add(beat_of(connection, life.worker_id))
+    assert len(beats) == 4
 
 
 def test_no_more_than_one_statement_at_each_look(life: SteppedLife) -> None:

@@ -186,7 +186,14 @@ async def test_a_job_that_was_replaced_while_it_ran_stays_replaced(tables: Table
     result = await sweep_as_worker(sweeper)
     job = tables.job(job_id)
     assert [recovery.decision for recovery in result.recoveries] == ["superseded"]
-    assert (job["locked_by"], job["is_available"], job["last_error"]) == (None, False, None)
+    assert (job["locked_by"], job["is_available"]) == (None, False)
+
+
+async def test_a_superseded_job_whose_worker_died_says_why_it_does_not_run(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(tables.worker(), job_key="k")
+    tables.add_job(job_key="k")
+    await sweep_as_worker(sweeper)
+    assert tables.job(job_id)["last_error"] == "Superseded: its key was used again while it was claimed"
 
 
 async def test_tasks_store_their_policies_and_only_changes_are_written(tables: Tables, sweeper: Client) -> None:

@@ -59,7 +59,11 @@ def test_list_shows_who_is_alive_who_is_stale_and_who_was_lost(tables: Tables, f
 def test_list_as_json_has_every_field(tables: Tables, ferryman: Callable[..., Ran]) -> None:
     tables.worker("w", "90 seconds", host="box")
     (worker,) = ferryman("workers", "list", "--threshold", "1m", "--json").json["active"]
-    assert (worker["worker_id"], worker["is_stale"], worker["metadata"]) == ("w", True, {"host": "box"})
+    assert (worker["worker_id"], worker["is_stale"], worker["metadata"]) == (
+        "w",
+        True,
+        {"host": "box", "beat_interval": 0},
+    )
     assert ferryman("workers", "list", "--threshold", "2m", "--json").json["active"][0]["is_stale"] is False
 
 
@@ -140,3 +144,18 @@ def test_show_works_where_no_crashes_are_written_down(tables: Tables, ferryman: 
     tables.query("drop table graphile_worker._ferryman_crashes")
     ran = ferryman("jobs", "show", job_id, "--json")
     assert (ran.code, ran.json["crashes"]) == (0, [])
+
+
+def test_recover_names_who_never_registered_and_frees_their_jobs_on_demand(
+    tables: Tables, ferryman: Callable[..., Ran]
+) -> None:
+    job_id = tables.held_job("worker-1", age="2 hours")
+    ran = ferryman("workers", "recover")
+    assert "No dead worker was found." in ran.out
+    assert "never registered" in ran.out
+    assert any(line.split()[:2] == ["worker-1", str(job_id)] for line in ran.out.splitlines())
+    [told] = ferryman("workers", "recover", "--json").json["unregistered"]
+    assert (told["worker_id"], told["job_ids"]) == ("worker-1", [job_id])
+    freed = ferryman("workers", "recover", "--unregistered-lock-timeout", "1h", "--json")
+    assert freed.json["worker_ids"] == ["worker-1"]
+    assert tables.job(job_id)["locked_by"] is None

@@ -232,7 +232,7 @@ async def test_a_lost_claim_is_found_although_the_clock_of_the_database_has_gone
     assert [job.attempts for job in jobs(connection)] == [1, 1]
 
 
-async def test_a_search_for_lost_claims_that_is_carried_out_late_comes_to_nothing(
+async def test_a_search_for_lost_claims_that_is_carried_out_late_comes_to_nothing(  # noqa: PLR0917 - fixtures
     client: Client,
     connection: psycopg.Connection,
     proxy: Proxy,

@@ -46,6 +46,8 @@ OF_THE_TABLES: Mapping[str, Check] = {
     "wedged_queues": worker_checks.check_wedged,
     "workers": worker_checks.check_silent_workers,
     "long_locks": worker_checks.check_long_locks,
+    "unregistered_locks": worker_checks.check_unregistered_locks,
+    "odd_times": job_checks.check_odd_times,
     "failed_jobs": job_checks.check_failed,
     "poisoned_jobs": job_checks.check_poisoned,
     "leftovers": job_checks.check_leftovers,

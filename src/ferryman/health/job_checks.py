@@ -128,6 +128,37 @@ def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
     ]
 
 
+def check_odd_times(_subject: Subject) -> Steps[Iterable[Finding]]:
+    """Jobs whose times nobody can wait for."""
+    rows = yield health.ODD_TIMES
+    findings = [_odd_time(*row) for row in rows]
+    return findings or [
+        Finding(check="odd_times", severity=Severity.OK, seen="every job has times that can be reached")
+    ]
+
+
+def _odd_time(name: str, number: int, job_ids: Sequence[int]) -> Finding:
+    jobs = f"{counted(number, 'job')} ({listed(job_ids, number)})"
+    if name == "locked_at":
+        severity, seen = Severity.WARNING, f"{jobs} locked with a time in the future"
+        meaning = (
+            "Such a lock never grows old. A sweep of its worker takes it off, if PostgreSQL can work with the time."
+        )
+        remedies: tuple[str, ...] = (f"ferryman jobs show {job_ids[0]}",)
+    else:
+        severity, seen = Severity.NOTICE, f"{jobs} with a run_at that is never reached"
+        meaning = "They wait for ever. If that is not meant, give them another time."
+        remedies = (f"ferryman jobs reschedule {job_ids[0]} --run-at now",)
+    return Finding(
+        check="odd_times",
+        severity=severity,
+        seen=seen,
+        meaning=meaning,
+        remedies=remedies,
+        facts={"column": name, "jobs": number, "job_ids": list(job_ids)},
+    )
+
+
 def check_leftovers(_subject: Subject) -> Steps[Iterable[Finding]]:
     """Records of claims that are over. Workers remove them within the hour."""
     [(marks, progress)] = yield health.LEFTOVERS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ferryman.health.job_checks import FIX
 from ferryman.health.report import Finding, Repair, Severity
 from ferryman.health.wording import counted, listed, span
-from ferryman.queries import health
+from ferryman.queries import health, recovering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -98,6 +98,53 @@ def check_long_locks(subject: Subject) -> Steps[Iterable[Finding]]:
     if not rows:
         return [Finding(check="long_locks", severity=Severity.OK, seen=f"no job is locked for more than {limit}")]
     return [_long_lock(row) for row in rows]
+
+
+def check_unregistered_locks(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Jobs of workers that are not registered, so that no heartbeat can say whether they are alive."""
+    rows = yield recovering.find_orphan_holders(
+        threshold=subject.silent_for, unregistered_timeout=None, multiplier=1, flags=(), named=None
+    )
+    # What is locked for longer than that is told by the check above.
+    findings = [_unregistered(*row) for row in rows if row[-1] is None or row[-1] <= subject.locked_for]
+    seen = "no worker that is not registered has held a job for long"
+    return findings or [Finding(check="unregistered_locks", severity=Severity.OK, seen=seen)]
+
+
+def _unregistered(
+    holder: str,
+    was_registered: bool,
+    _reason: str,
+    _prefetches: bool | None,
+    _policy: str | None,
+    number: int,
+    job_ids: Sequence[int],
+    seconds: float | None,
+) -> Finding:
+    claimed = (
+        "and its lock is dated in such a way that it never grows old"
+        if seconds is None
+        else (f"and has claimed nothing for {span(seconds)}")
+    )
+    by_hand = f"{RECOVER} --worker {shlex.quote(holder)}"
+    if was_registered:
+        severity, remedies = Severity.WARNING, (RECOVER,)
+        meaning = "Its row is gone, and no worker with recovery is there to take its jobs back."
+    else:
+        severity, remedies = Severity.NOTICE, (by_hand,)
+        meaning = (
+            "It never registered: it is Node's, or runs without recovery. So nothing says whether it is alive, and its "
+            "jobs stay locked, unless workers of Node free them after 4 hours. If it is certainly dead, recover its "
+            "jobs. unregistered_lock_timeout lets workers do so."
+        )
+    return Finding(
+        check="unregistered_locks",
+        severity=severity,
+        seen=f"{holder} is not registered, holds {counted(number, 'job')} ({listed(job_ids, number)}) {claimed}",
+        meaning=meaning,
+        remedies=remedies,
+        facts={"worker_id": holder, "jobs": number, "job_ids": list(job_ids), "seconds": seconds},
+    )
 
 
 def _long_lock(row: Row) -> Finding:

@@ -93,9 +93,14 @@ class Hook(msgspec.Struct, frozen=True):
     def _checked(self, event: Interceptor[E, R], answer: object) -> R:
         if answer is None:
             return event.undecided()
+        answer = event.meant(answer)
         if event.accepts(answer):
-            return answer
-        complaint = f"{self} returned {_kind(answer)}; it takes {event.takes}"
+            objection = event.objection(answer)
+            if objection is None:
+                return answer
+            complaint = f"{self} returned {objection}"
+        else:
+            complaint = f"{self} returned {_kind(answer)}; it takes {event.takes}"
         logger.error("%s", complaint, extra={"event": "hook_answer_refused", "hook": str(self)})
         return event.after_error(complaint)
 

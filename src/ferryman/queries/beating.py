@@ -31,6 +31,7 @@ _REJOIN = load_statement(__package__, "rejoin_worker")
 _DEREGISTER = load_statement(__package__, "deregister_worker")
 _PULSE = load_statement(__package__, "pulse")
 _LOOK = load_statement(__package__, "look")
+_FIND_FOREIGN_WORKERS = load_statement(__package__, "find_foreign_workers")
 _FREE_WATCH = load_statement(__package__, "free_watch")
 
 
@@ -93,6 +94,11 @@ def look(
         "old_after": old_after,
     }
     return Call(_LOOK, parameters)
+
+
+def find_foreign_workers() -> Call:
+    """The ids of registered workers that do not say how often they beat come back, ten at most."""
+    return Call(_FIND_FOREIGN_WORKERS)
 
 
 def free_watch(watch_key: int) -> Call:

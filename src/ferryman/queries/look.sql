@@ -30,7 +30,7 @@ suspect as (
         case jsonb_typeof(other.metadata -> 'beat_interval')
             when 'number'
                 then cast(greatest(0, least(86400, cast(other.metadata -> 'beat_interval' as numeric))) as float8)
-            else 0
+            else 30  -- a Rust worker does not say it; this is its default
         end as beat_interval
     from (
         select

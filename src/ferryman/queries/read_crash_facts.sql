@@ -7,7 +7,12 @@
 select
     job.id,
     job.locked_by,
-    cast(extract(epoch from job.locked_at) * 1000000 as bigint),
+    -- Somebody may have dated a lock 'infinity'; these two stand for it, and recover_jobs.sql knows them.
+    case
+        when job.locked_at = timestamptz 'infinity' then 9223372036854775807
+        when job.locked_at = timestamptz '-infinity' then -9223372036854775808
+        else cast(extract(epoch from job.locked_at) * 1000000 as bigint)
+    end,
     coalesce(task.identifier, ''),
     job.attempts,
     -- include: is_superseded

@@ -19,7 +19,13 @@
 -- earlier one, its lock was not renewed with that of the job, or belongs to another claim: forget_dead_workers.sql, which
 -- ends a sweep, frees it when the worker holds no job of it any more.
 with decided as (
-    select item.*, timestamptz 'epoch' + item.token * interval '1 microsecond' as locked_at
+    select
+        item.*,
+        case item.token  -- as read_crash_facts.sql writes it
+            when 9223372036854775807 then timestamptz 'infinity'
+            when -9223372036854775808 then timestamptz '-infinity'
+            else timestamptz 'epoch' + item.token * interval '1 microsecond'
+        end as locked_at
     from json_to_recordset(cast(cast(:decisions as text) as json)) as item (
         id bigint, worker_id text, token bigint, effect text, delay float8, run_at timestamptz, attempts int,
         error text, started boolean, decision text, reason text
@@ -92,7 +98,7 @@ done as (
             else job.run_at
         end,
         last_error = case
-            when owned.is_superseded then job.last_error
+            when owned.is_superseded then coalesce(job.last_error, 'Superseded: its key was used again while it was claimed')
             else coalesce(owned.error, job.last_error)
         end,
         updated_at = now(),

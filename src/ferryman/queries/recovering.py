@@ -16,6 +16,7 @@ _FIND_SILENT_WORKERS = load_statement(__package__, "find_silent_workers")
 _FIND_ORPHAN_HOLDERS = load_statement(__package__, "find_orphan_holders")
 _CONFIRM_DEAD_WORKERS = load_statement(__package__, "confirm_dead_workers")
 _LOCK_INTERRUPTED_JOBS = load_statement(__package__, "lock_interrupted_jobs")
+_FIND_NEXT_INTERRUPTED_JOB = load_statement(__package__, "find_next_interrupted_job")
 _READ_CRASH_FACTS = load_statement(__package__, "read_crash_facts")
 _READ_INTERRUPTED_JOBS = load_statement(__package__, "read_interrupted_jobs")
 _RECOVER_JOBS = load_statement(__package__, "recover_jobs")
@@ -72,11 +73,17 @@ def find_silent_workers(
 
 
 def find_orphan_holders(
-    *, threshold: float, multiplier: float, flags: Sequence[str], named: Sequence[str] | None
+    *,
+    threshold: float,
+    unregistered_timeout: float | None,
+    multiplier: float,
+    flags: Sequence[str],
+    named: Sequence[str] | None,
 ) -> Call:
-    """Rows of id, reason, whether it prefetched, and its default policy come back; the last two are null if unknown."""
+    """Rows of id, is it dead, reason, whether it prefetched, its default policy, and what it holds come back."""
     parameters = {
         "threshold": threshold,
+        "unregistered_timeout": unregistered_timeout,
         "multiplier": multiplier,
         "flags": list(flags),
         "named": None if named is None else list(named),
@@ -93,6 +100,11 @@ def confirm_dead_workers(workers: Iterable[tuple[str, int | None, bool]]) -> Cal
 def lock_interrupted_jobs(worker_ids: Sequence[str], *, after: int, batch: int) -> Call:
     """The ids of jobs that these workers hold come back; their rows stay locked until the transaction ends."""
     return Call(_LOCK_INTERRUPTED_JOBS, {"worker_ids": list(worker_ids), "after": after, "batch": batch})
+
+
+def find_next_interrupted_job(worker_ids: Sequence[str], *, after: int) -> Call:
+    """The id of the next job that these workers hold comes back, if there is one."""
+    return Call(_FIND_NEXT_INTERRUPTED_JOB, {"worker_ids": list(worker_ids), "after": after})
 
 
 def read_crash_facts(job_ids: Sequence[int], *, crash_window: float) -> Call:

@@ -16,6 +16,7 @@ import psycopg
 
 from ferryman import clocks
 from ferryman.queries import beating
+from ferryman.recovery.foreign_sweepers import ForeignSweepers
 from ferryman.recovery.lease import Lease
 from ferryman.recovery.membership import Membership
 from ferryman.recovery.reconnecting import Reconnecting
@@ -71,6 +72,7 @@ class Beats:
         self._on_swept = on_swept
         self._membership = Membership(worker_id, metadata, on_swept=self._end_lease, on_registered=on_registered)
         self._watch = Watch(schema, rhythm)
+        self._foreign_sweepers = ForeignSweepers(rhythm)
         self._reconnecting = Reconnecting(rhythm.longest_pause, clock)
         self._session: BeatSession | None = None
         self._next_beat = 0.0
@@ -163,6 +165,7 @@ class Beats:
         sent = self.clock()
         self._membership.join(session)
         self.lease.begin(has_session=session.key is not None)
+        self._foreign_sweepers.look(session, sent, at_once=True)
         self._has_beaten(sent)
         self._membership.tell()
 
@@ -178,6 +181,7 @@ class Beats:
             self._membership.was_swept()
             self._enter(session)
         elif is_due:
+            self._foreign_sweepers.look(session, sent)
             self._has_beaten(sent)
         else:
             self.lease.proved(sent)
@@ -196,7 +200,7 @@ class Beats:
 
     def _has_beaten(self, sent: float) -> None:
         self.lease.beaten(sent)
-        self._next_beat = sent + self._rhythm.beat
+        self._next_beat = sent + self._foreign_sweepers.beat
 
     def _end_lease(self, old_id: str) -> str:
         self.lease.end()

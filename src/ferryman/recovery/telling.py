@@ -12,7 +12,7 @@ from ferryman.queries import recovering
 from ferryman.queries.rows import job_from_row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ferryman.database.steps import Row, Steps
     from ferryman.hooks import HookRegistry
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ferryman.recovery.results import SweepStaleWorkersResult
 
 logger = logging.getLogger("ferryman.recovery")
+
+MOST_LISTED = 10
 
 
 def jobs_to_tell_of(hooks: HookRegistry, job_ids: Sequence[int]) -> Steps[Mapping[int, Job]]:
@@ -41,13 +43,28 @@ def tell_of_jobs(hooks: HookRegistry, rows: Sequence[Row], jobs: Mapping[int, Jo
             yield Emit(hooks, JobPermanentlyFail(job=job, worker_id=worker_id, error=error or ""))
 
 
-def tell_of_sweep(hooks: HookRegistry, recovered_by: str, result: SweepStaleWorkersResult) -> Steps[None]:
-    """Tell of a sweep that found somebody."""
-    if not result.recoveries and not result.worker_ids:
+def tell_of_sweep(
+    hooks: HookRegistry, recovered_by: str, result: SweepStaleWorkersResult, *, still_holding: Collection[str] = ()
+) -> Steps[None]:
+    """Tell of a sweep that recovered something, or let go of a worker.
+
+    still_holding: dead workers whose jobs hooks left locked
+    """
+    if result.skipped_job_ids:
+        logger.warning(
+            "left %d jobs of dead workers %s locked, as JobRecovery hooks decided: %s",
+            len(result.skipped_job_ids),
+            ", ".join(sorted(still_holding)),
+            _listed(result.skipped_job_ids),
+            extra={"event": "jobs_skipped", "count": len(result.skipped_job_ids)},
+        )
+    holding = {*still_holding} - {recovery.worker_id for recovery in result.recoveries}
+    recovered_workers = tuple(worker_id for worker_id in result.worker_ids if worker_id not in holding)
+    if not result.recoveries and not recovered_workers:
         return
     words = Counter(recovery.decision for recovery in result.recoveries)
     listed = ", ".join(f"{count} {word}" for word, count in words.items()) or "they held none"
-    names = ", ".join(result.worker_ids) or "none"
+    names = ", ".join(recovered_workers) or "none"
     logger.warning(
         "recovered %d jobs (%s); dead workers: %s",
         result.recovered_count,
@@ -58,7 +75,12 @@ def tell_of_sweep(hooks: HookRegistry, recovered_by: str, result: SweepStaleWork
     if hooks.wants(WorkerRecovered):
         event = WorkerRecovered(
             worker_id=recovered_by,
-            dead_worker_ids=result.worker_ids,
+            dead_worker_ids=recovered_workers,
             jobs_recovered=result.recovered_count,
         )
         yield Emit(hooks, event)
+
+
+def _listed(job_ids: Sequence[int]) -> str:
+    more = len(job_ids) - MOST_LISTED
+    return ", ".join(map(str, job_ids[:MOST_LISTED])) + (f" and {more} more" if more > 0 else "")

@@ -2,11 +2,12 @@
 
 A connection that is cut between the commit of a claim and its reply leaves jobs locked by a worker that lives, so that
 no sweep would ever look for them. After such a cut the worker gives back every job that is locked by its id, except by
-the claims that it knows. It looks several times: a request may lie in the network for a while, and be carried out later.
+the claims that it knows. It looks several times: a request may lie in the network for a while, and be carried out
+later.
 
-Times are not compared: after a failover the clock of the database may have gone back, and a lost claim is then older than
-the last one that came through. Only under an id that the worker no longer has, claims up to the newest that it had heard
-of are left alone: whatever it held then belongs to the sweep that took its jobs.
+Times are not compared: after a failover the clock of the database may have gone back, and a lost claim is then older
+than the last one that came through. Only under an id that the worker no longer has, claims up to the newest that it had
+heard of are left alone: whatever it held then belongs to the sweep that took its jobs.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class LostClaims:
         return not is_any_left
 
     def _return(self, worker_id: str, heard_of: int) -> Steps[tuple[int, bool]]:
-        # This request, too, may be carried out late, when there are newer claims. Without our commit it comes to nothing.
+        # This request, too, may be carried out late, when there are newer claims. Uncommitted, it comes to nothing.
         yield Transaction()
         known = [key for claim in self._known() for key in claim.keys]
         after = None if worker_id == self._identity.id else heard_of
