@@ -121,7 +121,8 @@ class Tables:
     # Workers that died with jobs in their hands
 
     def worker(self, worker_id: str = "dead", age: str = "1 hour", **metadata: object) -> str:
-        """Register a worker whose last beat is some time ago."""
+        """Register a worker whose last beat is some time ago. A sweep by hand need not wait for its next beats."""
+        metadata.setdefault("beat_interval", 0)
         self.query("select graphile_worker.worker_heartbeat(%s, %s)", worker_id, json.dumps(metadata))
         self.query(
             "update graphile_worker._private_workers set last_heartbeat_at = now() - %s::interval where id = %s",

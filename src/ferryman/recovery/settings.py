@@ -35,7 +35,8 @@ class RecoverySettings:
     recovery_delay: how long a recovered job waits before it may run again
     resilient_sweep_threshold_multiplier: how many times longer a worker with a resilient job may be silent
     resilient_job_flags: a job with any of these flags is resilient
-    lost_session_grace: how soon a worker is dead whose session ended without a word; 0.1 seconds to 1 hour
+    lost_session_grace: how long after its session is lost a worker is declared dead; 0.1 seconds to 1 hour. None: a
+        lost session means nothing, and only silence tells
     claimed_threshold: after this silence, jobs that were claimed but never started go back; 1 second to 1 hour, at
         least two beats
     on_crash: what becomes of a job that was running, if its task does not say: "requeue" gives the attempt back and
@@ -53,7 +54,7 @@ class RecoverySettings:
     recovery_delay: timedelta = timedelta(seconds=30)
     resilient_sweep_threshold_multiplier: float = 3
     resilient_job_flags: Sequence[str] = (INFRASTRUCTURE_RESILIENT_FLAG,)
-    lost_session_grace: timedelta = timedelta(seconds=10)
+    lost_session_grace: timedelta | None = timedelta(seconds=10)
     claimed_threshold: timedelta = timedelta(seconds=120)
     on_crash: OnCrash = "requeue"
     max_crashes: int = 3
@@ -104,7 +105,7 @@ _SPANS: dict[str, tuple[timedelta, timedelta]] = {
     "crash_retention": (_HOUR, 1825 * _DAY),
 }
 """The shortest and the longest time that is allowed."""
-_MAY_BE_NONE = {"worker_retention", "crash_retention"}
+_MAY_BE_NONE = {"lost_session_grace", "worker_retention", "crash_retention"}
 _NUMBERS: dict[str, tuple[float, float, tuple[type, ...]]] = {
     "resilient_sweep_threshold_multiplier": (1, 1000, (int, float)),
     "max_crashes": (1, 1000, (int,)),

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Emit
 from ferryman.hooks import FailureReason, JobInterrupted, JobPermanentlyFail, WorkerRecovered
+from ferryman.hooks.telling import OBSERVER_SECONDS
 from ferryman.queries import recovering
 from ferryman.queries.rows import job_from_row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ferryman.database.steps import Row, Steps
     from ferryman.hooks import HookRegistry
+    from ferryman.hooks.kinds import Observer
     from ferryman.jobs import Job
     from ferryman.recovery.results import SweepStaleWorkersResult
 
@@ -30,19 +32,25 @@ def jobs_to_tell_of(hooks: HookRegistry, job_ids: Sequence[int]) -> Steps[Mappin
     return {job.id: job for job in map(job_from_row, rows)}
 
 
-def tell_of_jobs(hooks: HookRegistry, rows: Sequence[Row], jobs: Mapping[int, Job]) -> Steps[None]:
-    """Tell of each job that was taken away; rows come from `recover_jobs.sql`."""
+def tell(hooks: HookRegistry, events: Iterable[Observer]) -> Steps[None]:
+    """Tell of events one after the other, each within a limit. Nothing may be locked."""
+    for event in events:
+        yield Emit(hooks, event, OBSERVER_SECONDS)
+
+
+def job_events(rows: Sequence[Row], jobs: Mapping[int, Job]) -> Iterator[Observer]:
+    """The events of each job that was taken away; rows come from `recover_jobs.sql`."""
     if not jobs:
         return
     for row in rows:
         job, worker_id, *_, is_over, error = jobs[row[0]], *row[1:]
-        yield Emit(hooks, JobInterrupted(job=job, worker_id=worker_id, reason=FailureReason.WORKER_CRASHED))
+        yield JobInterrupted(job=job, worker_id=worker_id, reason=FailureReason.WORKER_CRASHED)
         if is_over:
-            yield Emit(hooks, JobPermanentlyFail(job=job, worker_id=worker_id, error=error or ""))
+            yield JobPermanentlyFail(job=job, worker_id=worker_id, error=error or "")
 
 
-def tell_of_sweep(hooks: HookRegistry, recovered_by: str, result: SweepStaleWorkersResult) -> Steps[None]:
-    """Tell of a sweep that found somebody."""
+def sweep_events(hooks: HookRegistry, recovered_by: str, result: SweepStaleWorkersResult) -> Iterator[Observer]:
+    """Log a sweep that found a dead worker, and make its event."""
     if not result.recoveries and not result.worker_ids:
         return
     words = Counter(recovery.decision for recovery in result.recoveries)
@@ -56,9 +64,8 @@ def tell_of_sweep(hooks: HookRegistry, recovered_by: str, result: SweepStaleWork
         extra={"event": "jobs_recovered", "count": result.recovered_count},
     )
     if hooks.wants(WorkerRecovered):
-        event = WorkerRecovered(
+        yield WorkerRecovered(
             worker_id=recovered_by,
             dead_worker_ids=result.worker_ids,
             jobs_recovered=result.recovered_count,
         )
-        yield Emit(hooks, event)

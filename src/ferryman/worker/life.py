@@ -128,7 +128,7 @@ class Life:
         """Claim and run jobs until told to stop. A database that does not answer cannot keep the worker from ending."""
         async with self._stop.limiting(self._options.shutdown.grace_period.total_seconds()):
             if once:
-                await self._claim_loop.run_once()
+                await self._run_once()
                 return
             async with _in_background(self._make_scheduler().run(), "schedule crontabs"):
                 if self._options.local_queue is None:
@@ -136,6 +136,19 @@ class Life:
                 else:
                     self._local_queue = self._make_local_queue()
                     await self._local_queue.run()
+
+    async def _run_once(self) -> None:
+        """Run what is due. Such a worker does not live long enough to observe others, so it sweeps as by hand."""
+        if self._recovering is None:
+            await self._claim_loop.run_once()
+            return
+        sweeping = asyncio.create_task(self._recovering.sweep_by_age(), name="sweep")
+        try:
+            await self._claim_loop.run_once()
+            if await self._stop.has_done(sweeping) and sweeping.result():
+                await self._claim_loop.run_once()
+        finally:
+            sweeping.cancel()
 
     async def _end(self) -> None:
         """Let jobs end, and write what came of them. What cannot be written in time is left to recovery."""
