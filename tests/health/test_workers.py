@@ -9,6 +9,8 @@ import psycopg
 import pytest
 
 from ferryman import HealthLimits, JobSpec, Repair, Severity
+from ferryman.health import worker_checks
+from ferryman.queries import beating, recovering
 from tests.health.looking import A_MOMENT, one, sweep
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
@@ -256,3 +258,23 @@ def test_wedged_queues_are_told_once_for_each_fate(sync_client: SyncClient, tabl
 
     assert finding.facts["queues"] == 12
     assert finding.seen.endswith("q04 (by w) and 7 more")
+
+
+@pytest.mark.parametrize("lock", ["sweep", "watch"])
+def test_a_session_that_holds_a_lock_of_recovery_and_is_no_worker_is_named(
+    sync_client: SyncClient, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, lock: str
+) -> None:
+    monkeypatch.setattr(worker_checks, "HELD_SECONDS", 0.0)
+    assert one(sync_client, "recovery_locks").severity is Severity.OK
+    connection.execute("set application_name = 'a stranger'")
+    if lock == "sweep":
+        connection.execute("select pg_advisory_lock(%s, hashtext('graphile_worker'))", [recovering.SWEEP_LOCK_CLASS])
+    else:
+        keys = [beating.WATCH_CLASS, beating.watch_key(sync_client.schema)]
+        connection.execute("select pg_advisory_lock(%s, %s)", keys)
+
+    finding = one(sync_client, "recovery_locks")
+
+    assert finding.severity is Severity.ERROR
+    assert (finding.facts["lock"], finding.facts["pid"]) == (lock, connection.info.backend_pid)
+    assert (finding.facts["application_name"], finding.facts["role"]) == ("a stranger", connection.info.user)

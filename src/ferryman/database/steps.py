@@ -72,6 +72,8 @@ class Emit(msgspec.Struct, frozen=True):
 
     hooks: Any
     event: Any
+    limit: float | None = None
+    """Seconds after which async hooks are cancelled."""
 
 
 class Wait(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ferryman.health.job_checks import FIX
 from ferryman.health.report import Finding, Repair, Severity
 from ferryman.health.wording import counted, listed, span
-from ferryman.queries import health, recovering
+from ferryman.queries import beating, health, recovering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +21,7 @@ RECOVER = "ferryman workers recover"
 OURS = "ferryman-"
 NODE_LOCK_SECONDS = 4 * 3600.0
 """After this, workers of Node take locks away, whoever holds them. No limit of ours makes it shorter."""
+HELD_SECONDS = 60.0
 MENDABLE = ("nobody", "gone", "expired")
 
 
@@ -89,6 +90,48 @@ def check_silent_workers(subject: Subject) -> Steps[Iterable[Finding]]:
             },
         )
     ]
+
+
+def check_recovery_locks(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Sessions that hold an advisory lock of recovery and should not."""
+    rows = yield beating.lock_holders(subject.schema)
+    findings = [_held(holder) for holder in map(beating.LockHolder._make, rows) if _is_stranger(holder)]
+    seen = "the locks of sweeps and of the watcher are free, or held by workers"
+    return findings or [Finding(check="recovery_locks", severity=Severity.OK, seen=seen)]
+
+
+def _is_stranger(holder: beating.LockHolder) -> bool:
+    """A sweep holds its lock in a short transaction; the watcher is the session of a registered worker."""
+    is_long = holder.seconds is None or holder.seconds > HELD_SECONDS
+    if holder.lock == "watch":
+        return is_long and not holder.is_worker
+    return is_long or not holder.in_transaction
+
+
+def _held(holder: beating.LockHolder) -> Finding:
+    lock, meaning = {
+        "sweep": ("the advisory lock of sweeps", "No worker can recover the jobs of dead workers meanwhile."),
+        "watch": (
+            "the advisory lock of the watcher",
+            "No worker can watch the sessions of others meanwhile; dead workers are found only by their silence.",
+        ),
+    }[holder.lock]
+    since = "" if holder.seconds is None else f" for {span(holder.seconds)}"
+    return Finding(
+        check="recovery_locks",
+        severity=Severity.ERROR,
+        seen=f"{lock} is held{since} by process {holder.pid} of the server (application {holder.application_name!r}, "
+        f"role {holder.role!r})",
+        meaning=meaning,
+        remedies=(f"select pg_terminate_backend({holder.pid});",),
+        facts={
+            "lock": holder.lock,
+            "pid": holder.pid,
+            "application_name": holder.application_name,
+            "role": holder.role,
+            "seconds": holder.seconds,
+        },
+    )
 
 
 def check_long_locks(subject: Subject) -> Steps[Iterable[Finding]]:

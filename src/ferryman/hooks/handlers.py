@@ -86,6 +86,15 @@ class Hook(msgspec.Struct, frozen=True):
         """Say which hook failed, and where."""
         logger.error("%s failed", self, exc_info=error, extra={"event": "hook_failed", "hook": str(self)})
 
+    def log_late(self, limit: float) -> None:
+        """Say which hook did not end in time."""
+        logger.error(
+            "%s did not end within %g s, and was cancelled",
+            self,
+            limit,
+            extra={"event": "hook_timed_out", "hook": str(self)},
+        )
+
     def _failed(self, event: Interceptor[E, R], error: BaseException) -> R:
         self.log(error)
         return event.after_error(f"{self} failed: {_described(error)}")

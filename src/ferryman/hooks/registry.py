@@ -115,14 +115,20 @@ class HookRegistry:
         """Whether anybody wants one of these events."""
         return not self._hooks.keys().isdisjoint(events)
 
-    async def emit(self, event: Observer) -> None:
-        """Tell all handlers at once, and wait for all. Their errors are logged, never raised."""
+    async def emit(self, event: Observer, *, limit: float | None = None) -> None:
+        """Tell all handlers at once, and wait for all. Their errors are logged, never raised.
+
+        limit: seconds after which handlers that have not ended are cancelled and named in the log
+        """
         started = [(hook, left) for hook in self._of(event) if (left := hook.start(event)) is not None]
         if not started:
             return
-        ends = await _ends([left for _, left in started])
+        all_left = [left for _, left in started]
+        ends = await (_ends(all_left) if limit is None else _ends_within(all_left, limit))
         for (hook, _), error in zip(started, ends, strict=True):
-            if error is not None:
+            if isinstance(error, _TooLate):
+                hook.log_late(limit or 0.0)
+            elif error is not None:
                 hook.log(error)
 
     def emit_blocking(self, event: Observer) -> None:
@@ -174,6 +180,28 @@ async def _ends(all_left: list[Awaitable[object]]) -> Sequence[BaseException | N
         for left in all_left:
             discard(left)
         raise
+
+
+class _TooLate(Exception):  # noqa: N818 - it is never raised
+    """A handler did not end in time."""
+
+
+async def _ends_within(all_left: list[Awaitable[object]], limit: float) -> Sequence[BaseException | None]:
+    """Like `_ends`, at most so many seconds. Handlers that have not ended are cancelled, and not waited for."""
+    tasks = [asyncio.ensure_future(_end(left)) for left in all_left]
+    try:
+        await asyncio.wait(tasks, timeout=limit)
+    finally:
+        late = [task for task in tasks if not task.done()]
+        for task in late:
+            task.cancel()
+    return [_TooLate() if task in late else _outcome(task) for task in tasks]
+
+
+def _outcome(task: asyncio.Future[BaseException | None]) -> BaseException | None:
+    if task.cancelled():
+        return asyncio.CancelledError()
+    return task.exception() or task.result()
 
 
 async def _end(left: Awaitable[object]) -> BaseException | None:

@@ -26,6 +26,7 @@ _LIST_LOST_WORKERS = load_statement(__package__, "list_lost_workers")
 _LIST_CRASHES = load_statement(__package__, "list_crashes")
 _MARK_STARTED = load_statement(__package__, "mark_started")
 _UPSERT_TASK_POLICIES = load_statement(__package__, "upsert_task_policies")
+_READ_BEATS = load_statement(__package__, "read_beats")
 _DELETE_OLD_CRASHES = load_statement(__package__, "delete_old_crashes")
 _DELETE_OLD_LOST_WORKERS = load_statement(__package__, "delete_old_lost_workers")
 _DELETE_DEAD_MARKS = load_statement(__package__, "delete_dead_marks")
@@ -89,6 +90,11 @@ def find_orphan_holders(
         "named": None if named is None else list(named),
     }
     return Call(_FIND_ORPHAN_HOLDERS, parameters)
+
+
+def read_beats(worker_ids: Sequence[str]) -> Call:
+    """Rows of id, newest beat in microseconds and as a time, and the seconds between two beats come back."""
+    return Call(_READ_BEATS, {"worker_ids": list(worker_ids)})
 
 
 def confirm_dead_workers(workers: Iterable[tuple[str, int | None, bool]]) -> Call:

@@ -19,21 +19,24 @@ from ferryman.queries import beating
 from ferryman.recovery.foreign_sweepers import ForeignSweepers
 from ferryman.recovery.lease import Lease
 from ferryman.recovery.membership import Membership
+from ferryman.recovery.observation_log import HeldLock, ObservationLog
 from ferryman.recovery.reconnecting import Reconnecting
 from ferryman.recovery.session import BeatSession
 from ferryman.recovery.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ferryman.database.addresses import Address
     from ferryman.database.identifiers import SchemaName
     from ferryman.recovery.rhythm import Rhythm
-    from ferryman.recovery.watching import Dead
+    from ferryman.recovery.watching import Dead, Death
 
 logger = logging.getLogger("ferryman.recovery")
 
 SECONDS_TO_CLOSE = 5.0
+SECONDS_HELD = 50.0
+"""After about a minute, which is two full looks, the log says who holds the watch and is no worker."""
 
 
 class Beats:
@@ -68,12 +71,18 @@ class Beats:
         self._on_dead = on_dead
         self._state = state
         self.clock = clock
-        self.lease = Lease(threshold=rhythm.silent_after, grace=rhythm.grace, margin=rhythm.margin)
+        self.lease = Lease(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
         self._on_swept = on_swept
         self._membership = Membership(worker_id, metadata, on_swept=self._end_lease, on_registered=on_registered)
         self._watch = Watch(schema, rhythm)
         self._foreign_sweepers = ForeignSweepers(rhythm)
         self._reconnecting = Reconnecting(rhythm.longest_pause, clock)
+        self._log = ObservationLog(rhythm, clock)
+        self._held_watch = HeldLock(
+            "the advisory lock of the watcher",
+            "no worker can watch the sessions of others, so dead workers are found only by their silence",
+            clock,
+        )
         self._session: BeatSession | None = None
         self._next_beat = 0.0
         self._stop = threading.Event()
@@ -91,8 +100,8 @@ class Beats:
         return self.lease.last_acknowledged
 
     @property
-    def is_pooled(self) -> bool:
-        """Whether a pooler stands between, so that nobody can watch sessions."""
+    def goes_by_beats(self) -> bool:
+        """True if sessions say nothing: behind a pooler, or without a `lost_session_grace`."""
         session = self._session
         return session is not None and session.key is None
 
@@ -105,6 +114,14 @@ class Beats:
     def has_session(self) -> bool:
         """Whether sessions are the worker's own; behind a pooler they are not, and nobody has the watch."""
         return self.lease.has_session
+
+    def attended(self, deaths: Iterable[Death]) -> None:
+        """Note that these dead workers were swept, or need not be. If none of them is for long, others get the watch.
+
+        Thread-safe.
+        """
+        for death in deaths:
+            self._watch.attended(death)
 
     def start(self) -> None:
         """Begin. The first sign is given at once, or as soon as the database answers."""
@@ -153,7 +170,8 @@ class Beats:
         self._part()
 
     def _join(self) -> BeatSession:
-        session = BeatSession.open(self._address, self._schema, self.worker_id)
+        holds_lock = self._rhythm.grace is not None
+        session = BeatSession.open(self._address, self._schema, self.worker_id, holds_lock=holds_lock)
         try:
             self._enter(session)
         except BaseException:
@@ -177,6 +195,8 @@ class Beats:
         rows = session.fetch(self._watch.question(self.worker_id, sent, is_due=is_due, session=session, state=state))
         # First, since a watch that we do not know to be ours would never be left to others.
         dead = self._watch.answered(rows, sent=sent, received=self.clock())
+        self._log.observed(self._watch.observed_seconds)
+        self._log.measured(self._watch.round_trip)
         if not rows[0][0]:
             self._membership.was_swept()
             self._enter(session)
@@ -187,6 +207,10 @@ class Beats:
             self.lease.proved(sent)
         if self._watch.may_be_stuck:
             self._free_watch(session)
+        if silences := self._watch.silences_to_note:
+            session.fetch(beating.note_silence(silences))
+        if self._watch.is_full and session.key is not None:
+            self._name_holder_of_watch(session)
         if dead:
             self._on_dead(dead)
 
@@ -216,6 +240,17 @@ class Beats:
                 "a worker that hung was still the one to watch others; its session was ended",
                 extra={"event": "hung_watcher_ended"},
             )
+
+    def _name_holder_of_watch(self, session: BeatSession) -> None:
+        """Say who holds the watch and is not a registered worker. Only a worker that does not have it need ask."""
+        strangers: list[beating.LockHolder] = []
+        if not self._watch.is_ours:
+            holders = [beating.LockHolder(*row) for row in session.fetch(beating.lock_holders(self._schema))]
+            strangers = [holder for holder in holders if holder.lock == "watch" and not holder.is_worker]
+        if not strangers:
+            self._held_watch.is_free()
+        elif self._held_watch.is_held(SECONDS_HELD):
+            self._held_watch.name(strangers[0])
 
     def _lose_session(self) -> None:
         self._watch.interrupt()

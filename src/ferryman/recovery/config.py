@@ -33,7 +33,7 @@ class RecoveryChoices(TypedDict, total=False):
     recovery_delay: timedelta
     resilient_sweep_threshold_multiplier: float
     resilient_job_flags: Sequence[str]
-    lost_session_grace: timedelta
+    lost_session_grace: timedelta | None
     claimed_threshold: timedelta
     on_crash: OnCrash
     max_crashes: int | None
@@ -113,8 +113,8 @@ class WorkerRecoveryConfig:
         """A job with any of these flags is resilient."""
         return self._with({"resilient_job_flags": value})
 
-    def lost_session_grace(self, value: timedelta) -> WorkerRecoveryConfig:
-        """How soon a worker is dead whose session ended without a word."""
+    def lost_session_grace(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long after its session is lost a worker is declared dead; None: only silence tells."""
         return self._with({"lost_session_grace": value})
 
     def claimed_threshold(self, value: timedelta) -> WorkerRecoveryConfig:

@@ -41,7 +41,8 @@ class RecoverySettings:
     recovery_delay: how long a recovered job waits before it runs again [0 to 24 hours]
     resilient_sweep_threshold_multiplier: factor for the threshold of a worker that holds a resilient job
     resilient_job_flags: a job with any of these flags is resilient
-    lost_session_grace: how long after its session is lost a worker is declared dead; 0.1 seconds to 1 hour
+    lost_session_grace: how long after its session is lost a worker is declared dead; 0.1 seconds to 1 hour. None: a
+        lost session means nothing, and only silence tells
     claimed_threshold: jobs that were claimed but never started go back after this long without a heartbeat [1 second
         to 1 hour]; at least two heartbeats (default: 120 seconds, or two heartbeats if that is longer)
     on_crash: what happens to a running job if its task does not say: "requeue" restores the attempt and waits for the
@@ -65,7 +66,7 @@ class RecoverySettings:
     recovery_delay: timedelta = timedelta(seconds=30)
     resilient_sweep_threshold_multiplier: float = 3
     resilient_job_flags: Sequence[str] = (INFRASTRUCTURE_RESILIENT_FLAG,)
-    lost_session_grace: timedelta = timedelta(seconds=10)
+    lost_session_grace: timedelta | None = timedelta(seconds=10)
     claimed_threshold: timedelta = field(default_factory=lambda: _UNSET)
     on_crash: OnCrash = "requeue"
     max_crashes: int | None = 3
@@ -149,6 +150,7 @@ _USUAL_SPANS: dict[str, tuple[timedelta, timedelta]] = {
 }
 """The shortest and the longest time without a warning: the bounds of Horsies."""
 _MAY_BE_NONE = {
+    "lost_session_grace",
     "max_crashes",
     "unregistered_lock_timeout",
     "heartbeat_retention",

@@ -3,7 +3,8 @@
 Each batch is a transaction of its own: it takes the lock of sweeps, checks that the workers are still dead, locks the
 rows of the jobs, reads what is known about them, and carries out what was decided. Hooks are asked between two such
 transactions, without any lock; the second one starts from what is true by then. So a slow hook delays nobody else, and
-a sweep that ends half-way has done some batches whole and left the others for the next one.
+a sweep that ends half-way has done some batches whole and left the others for the next one. Hooks that only observe are
+told when everything is written.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.database.failures import message_of, sqlstate_of
 from ferryman.database.steps import Commit, Decide, Rollback, Transaction, Wait
-from ferryman.errors import DatabaseError
+from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.hooks import FailureReason, JobRecovery
 from ferryman.hooks.results import JobRecoveryResult
 from ferryman.queries import managing, recovering
 from ferryman.queries.rows import job_from_row
+from ferryman.recovery.by_hand import still_silent
 from ferryman.recovery.crashes import CrashFacts, CrashRules, DeadWorker, decide
 from ferryman.recovery.results import (
     Recovery,
@@ -28,13 +30,14 @@ from ferryman.recovery.results import (
     SweepStaleWorkersResult,
     UnregisteredWorker,
 )
-from ferryman.recovery.telling import jobs_to_tell_of, tell_of_jobs, tell_of_sweep
+from ferryman.recovery.telling import job_events, jobs_to_tell_of, sweep_events, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ferryman.database.steps import Row, Steps
     from ferryman.hooks import HookRegistry
+    from ferryman.hooks.kinds import Observer
     from ferryman.recovery.crashes import Decision
     from ferryman.recovery.settings import RecoverySettings
     from ferryman.recovery.watching import Dead
@@ -96,6 +99,11 @@ class Sweep:
         return min(self.batch, HOOK_BATCH) if self.asks and not self.options.dry_run else self.batch
 
     @property
+    def is_by_hand(self) -> bool:
+        """True if only the age of the beats tells who may be dead."""
+        return self.observed is None and self.options.worker_ids is None
+
+    @property
     def threshold(self) -> float:
         """Seconds of silence after which a worker is dead."""
         return (self.options.sweep_threshold or self.settings.sweep_threshold).total_seconds()
@@ -119,9 +127,10 @@ class Sweep:
 
 
 @dataclass(slots=True)
-class _Progress:
-    """What a sweep has done so far."""
+class Progress:
+    """What a sweep has done so far, and the events to tell of it."""
 
+    events: list[Observer] = field(default_factory=list)
     unregistered: Sequence[UnregisteredWorker] = ()
     recoveries: list[Recovery] = field(default_factory=list)
     skipped: dict[int, str] = field(default_factory=dict)
@@ -134,6 +143,7 @@ class _Progress:
     """Whether somebody else took the lock between two batches."""
 
     def result(self) -> SweepStaleWorkersResult:
+        """What the caller learns."""
         return SweepStaleWorkersResult(
             worker_ids=self.dead_worker_ids,
             recovered_count=len(self.recoveries),
@@ -174,14 +184,31 @@ class _Batch:
 
 
 def sweep_once(sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
-    """Sweep. While somebody else sweeps this schema, do nothing and say so."""
+    """Sweep, and tell hooks of it. While somebody else sweeps this schema, do nothing and say so."""
+    progress = Progress()
+    try:
+        result = yield from sweep_into(progress, sweep)
+    except FerrymanError:
+        yield from tell(sweep.hooks, progress.events)
+        raise
+    yield from tell(sweep.hooks, progress.events)
+    return result
+
+
+def sweep_into(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
+    """Like `sweep_once`, and leave the events to the caller, also when the sweep ends half-way."""
     if not (yield from _begin(sweep)):
         return SweepStaleWorkersResult(is_already_running=True)
-    workers, unregistered = yield from _find_workers(sweep)
+    workers, progress.unregistered = yield from _find_workers(sweep)
+    if sweep.is_by_hand and any(worker.beat is not None for worker in workers):
+        yield Rollback()
+        silent = yield from still_silent({worker.id: worker.beat for worker in workers if worker.beat is not None})
+        workers = [worker for worker in workers if worker.beat is None or worker.id in silent]
+        if not (yield from _begin_again(sweep)):
+            return SweepStaleWorkersResult(is_already_running=True)
     if sweep.options.dry_run:
-        found = yield from _foreseen(sweep, workers, unregistered)
+        found = yield from _foreseen(sweep, workers, progress.unregistered)
         return found
-    progress = _Progress(unregistered)
     is_open = True  # whether the transaction of the search can go on with the first batch
     while workers:
         if not is_open and not (yield from _begin_again(sweep)):
@@ -193,7 +220,7 @@ def sweep_once(sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
             break
     yield Commit()
     result = progress.result()
-    yield from tell_of_sweep(sweep.hooks, sweep.recovered_by, result, still_holding={*progress.skipped.values()})
+    progress.events += sweep_events(sweep.hooks, sweep.recovered_by, result, still_holding={*progress.skipped.values()})
     return result
 
 
@@ -257,7 +284,7 @@ def _observation(dead: Dead) -> Mapping[str, Any]:
     }
 
 
-def _recover_batch_or_each(sweep: Sweep, workers: Sequence[DeadWorker], progress: _Progress) -> Steps[bool]:
+def _recover_batch_or_each(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progress) -> Steps[bool]:
     """Recover the next jobs. If PostgreSQL refuses to, because of a value in one row, recover them one by one."""
     try:
         is_last = yield from _recover_batch(sweep, workers, progress)
@@ -274,7 +301,7 @@ def _recover_batch_or_each(sweep: Sweep, workers: Sequence[DeadWorker], progress
     return False
 
 
-def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: _Progress) -> Steps[bool]:
+def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progress) -> Steps[bool]:
     """Recover the next job, or set it aside."""
     if not (yield from _begin_again(sweep)):
         progress.was_overtaken = True
@@ -304,7 +331,7 @@ def _is_about_data(error: DatabaseError) -> bool:
     return (sqlstate_of(error) or "").startswith(_DATA_CLASSES)
 
 
-def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: _Progress) -> Steps[bool]:
+def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progress) -> Steps[bool]:
     """Recover the next jobs in the transaction that is open; says whether they were the last."""
     batch = yield from _lock_batch(sweep, workers, progress.after)
     answers: Answers | None = None
@@ -331,7 +358,7 @@ def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: _Progr
     else:
         progress.after = batch.facts[-1].job_id
     yield Commit()
-    yield from tell_of_jobs(sweep.hooks, rows, jobs)
+    progress.events += job_events(rows, jobs)
     return batch.is_last
 
 
@@ -381,7 +408,7 @@ def _ask(sweep: Sweep, batch: _Batch) -> Steps[Answers]:
     return answers
 
 
-def _forget(batch: _Batch, progress: _Progress) -> Steps[None]:
+def _forget(batch: _Batch, progress: Progress) -> Steps[None]:
     """Let go of workers that hold nothing any more. Those that were only slow keep everything else."""
     dead = [worker for worker in batch.workers.values() if worker.is_dead]
     progress.dead_worker_ids = tuple(worker.id for worker in dead)

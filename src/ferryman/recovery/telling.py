@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Emit
 from ferryman.hooks import FailureReason, JobInterrupted, JobPermanentlyFail, WorkerRecovered
+from ferryman.hooks.telling import OBSERVER_SECONDS
 from ferryman.queries import recovering
 from ferryman.queries.rows import job_from_row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ferryman.database.steps import Row, Steps
     from ferryman.hooks import HookRegistry
+    from ferryman.hooks.kinds import Observer
     from ferryman.jobs import Job
     from ferryman.recovery.results import SweepStaleWorkersResult
 
@@ -32,21 +34,27 @@ def jobs_to_tell_of(hooks: HookRegistry, job_ids: Sequence[int]) -> Steps[Mappin
     return {job.id: job for job in map(job_from_row, rows)}
 
 
-def tell_of_jobs(hooks: HookRegistry, rows: Sequence[Row], jobs: Mapping[int, Job]) -> Steps[None]:
-    """Tell of each job that was taken away; rows come from `recover_jobs.sql`."""
+def tell(hooks: HookRegistry, events: Iterable[Observer]) -> Steps[None]:
+    """Tell of events one after the other, each within a limit. Nothing may be locked."""
+    for event in events:
+        yield Emit(hooks, event, OBSERVER_SECONDS)
+
+
+def job_events(rows: Sequence[Row], jobs: Mapping[int, Job]) -> Iterator[Observer]:
+    """The events of each job that was taken away; rows come from `recover_jobs.sql`."""
     if not jobs:
         return
     for row in rows:
         job, worker_id, *_, is_over, error = jobs[row[0]], *row[1:]
-        yield Emit(hooks, JobInterrupted(job=job, worker_id=worker_id, reason=FailureReason.WORKER_CRASHED))
+        yield JobInterrupted(job=job, worker_id=worker_id, reason=FailureReason.WORKER_CRASHED)
         if is_over:
-            yield Emit(hooks, JobPermanentlyFail(job=job, worker_id=worker_id, error=error or ""))
+            yield JobPermanentlyFail(job=job, worker_id=worker_id, error=error or "")
 
 
-def tell_of_sweep(
+def sweep_events(
     hooks: HookRegistry, recovered_by: str, result: SweepStaleWorkersResult, *, still_holding: Collection[str] = ()
-) -> Steps[None]:
-    """Tell of a sweep that recovered something, or let go of a worker.
+) -> Iterator[Observer]:
+    """Log a sweep that recovered something, or let go of a worker, and make its event.
 
     still_holding: dead workers whose jobs hooks left locked
     """
@@ -73,12 +81,11 @@ def tell_of_sweep(
         extra={"event": "jobs_recovered", "count": result.recovered_count},
     )
     if hooks.wants(WorkerRecovered):
-        event = WorkerRecovered(
+        yield WorkerRecovered(
             worker_id=recovered_by,
             dead_worker_ids=recovered_workers,
             jobs_recovered=result.recovered_count,
         )
-        yield Emit(hooks, event)
 
 
 def _listed(job_ids: Sequence[int]) -> str:

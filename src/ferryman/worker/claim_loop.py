@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.errors import NotConnectedError
 from ferryman.worker.trouble import Trouble
+from ferryman.worker.vain_claims import VainClaims
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,7 @@ class ClaimLoop:
         self._waits_for_slots = False
         self._has_slot_ended = False
         self._trouble = Trouble("claiming jobs")
+        self._vain = VainClaims()
 
     def wake(self) -> None:
         """There may be new jobs."""
@@ -74,6 +76,8 @@ class ClaimLoop:
             claimed = await self._claim()
             if claimed is not None and self._claimer.has_all:
                 await self._wait_for_more(self._pause_after(claimed))
+                if self._is_announced and (pause := self._vain.pause):
+                    await asyncio.sleep(pause)
 
     async def run_once(self) -> None:
         """Claim until nothing is due, nothing runs, and everything is settled."""
@@ -129,6 +133,7 @@ class ClaimLoop:
             self._settler.give_back(borrowed, is_uncertain=not isinstance(error, NotConnectedError))
             raise
         self._settler.has_completed(borrowed, claimed.done)
+        self._vain.claimed(len(claimed.claims))
         return claimed
 
     async def _wait_for_more(self, seconds: float) -> None:

@@ -144,7 +144,7 @@ class Life:
 
     async def _claim(self, *, once: bool) -> None:
         if once:
-            await self._claim_loop.run_once()
+            await self._run_once()
             return
         async with _in_background(self._make_scheduler().run(), "schedule crontabs"):
             if self._options.local_queue is None:
@@ -152,6 +152,19 @@ class Life:
             else:
                 self._local_queue = self._make_local_queue()
                 await self._local_queue.run()
+
+    async def _run_once(self) -> None:
+        """Run what is due. Such a worker does not live long enough to observe others, so it sweeps as by hand."""
+        if self._recovering is None:
+            await self._claim_loop.run_once()
+            return
+        sweeping = asyncio.create_task(self._recovering.sweep_by_age(), name="sweep")
+        try:
+            await self._claim_loop.run_once()
+            if await self._stop.has_done(sweeping) and sweeping.result():
+                await self._claim_loop.run_once()
+        finally:
+            sweeping.cancel()
 
     async def _end(self) -> None:
         """Let jobs end, and write what came of them. What cannot be written in time is left to recovery."""

@@ -120,8 +120,9 @@ def recover(
 ) -> RecoverReport:
     """Find dead workers and give their jobs back.
 
-    Workers do this by themselves while any of them runs with recovery. With --worker only the named ones are taken for
-    dead, at once, whatever signs of life they give.
+    Workers do this by themselves while any of them runs with recovery. A silent worker is watched until it has missed
+    two of its heartbeats, which takes a minute by default: after an outage, all heartbeats are old. With --worker only
+    the named ones are taken for dead, at once, whatever signs of life they give.
 
     \b
     Example:

@@ -26,6 +26,7 @@ from ferryman.hooks import (
 from ferryman.worker.local_queue.pause import RefetchPause
 from ferryman.worker.outcomes import Outcome, Unstarted
 from ferryman.worker.trouble import Trouble
+from ferryman.worker.vain_claims import VainClaims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,6 +89,7 @@ class LocalQueue:
         self._look_at = 0.0
         self._may_be_more = False
         """Whether the last fetch left jobs behind, as far as we know."""
+        self._vain = VainClaims()
         self._pulses = 0
         """Announcements since the last fetch began."""
         self._has_run_dry = False
@@ -139,7 +141,8 @@ class LocalQueue:
         """There may be new jobs."""
         self._pulses += 1
         self._note(self._pause.after_pulse(self._pulses))
-        self._look_at = 0.0
+        pause = self._vain.pause
+        self._look_at = min(self._look_at, time.monotonic() + pause) if pause else 0.0
         self._alarm.ring()
 
     def give_back(self) -> None:
@@ -202,6 +205,7 @@ class LocalQueue:
             return
         self._trouble.is_over()
         count = len(claimed.claims)
+        self._vain.claimed(count)
         self._may_be_more = count >= wanted or self._claimer.is_looking_further
         self._note(LocalQueueGetJobsComplete(worker_id=self._identity.id, jobs_count=count))
         self._plan_next_fetch(claimed)
@@ -222,7 +226,7 @@ class LocalQueue:
     def _plan_next_fetch(self, claimed: Claimed) -> None:
         now = time.monotonic()
         if claimed.claims or self._may_be_more or self._pulses > 0 or self._has_run_dry:
-            self._look_at = now
+            self._look_at = now + self._vain.pause
         else:
             due_in = self._poll_seconds if claimed.next_due_in is None else max(0.0, claimed.next_due_in)
             self._look_at = now + min(self._poll_seconds, due_in)
