@@ -52,7 +52,7 @@ class WorkerContext:
     @property
     def sync_client(self) -> SyncClient:
         """The client of a plain `def` handler: the same as `client`, under the type that it has there."""
-        if self.client is None or getattr(self.client, "is_blocking", True) is False:
+        if self.client is None or getattr(self.client, "_is_blocking", True) is False:
             raise TaskError(
                 "ctx.sync_client is for plain `def` handlers that a worker runs. In an async one, await the methods of "
                 "ctx.client; in a test, give the context a SyncClient as client."

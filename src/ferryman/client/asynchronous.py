@@ -60,7 +60,7 @@ class Client(BaseClient):
 
     address: Address
     """Where the database is, once the client is open."""
-    is_blocking = False
+    _is_blocking = False
     _pool: AsyncPool | None = None
 
     add_job = _Awaited(adding.add_job)
@@ -132,10 +132,6 @@ class Client(BaseClient):
     def pool(self) -> AsyncPool:
         """The connections of this client; for the worker that shares them."""
         return self._own_pool()
-
-    def same_queue(self) -> dict[str, Any]:
-        """What makes another client of the same queue, here or in a child process; for the worker."""
-        return self._same_queue(self.address)
 
     async def _perform(self, start: Callable[[], Steps[R]]) -> R:
         attempt = 1

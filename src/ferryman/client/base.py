@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, LiteralString
+from typing import TYPE_CHECKING, ClassVar, LiteralString
 
 from ferryman.client.core import Core
 from ferryman.database.addresses import find_address, is_embedded, parse_address
@@ -29,7 +28,7 @@ class BaseClient:
     hooks: asked before a job is added (`BeforeJobSchedule`), and asked and told about jobs that a sweep recovers
     """
 
-    is_blocking: ClassVar[bool]
+    _is_blocking: ClassVar[bool]
     """True if its methods return results, False if what they return must be awaited."""
 
     def __init__(
@@ -68,14 +67,6 @@ class BaseClient:
     def schema(self) -> SchemaName:
         """The schema that holds the queue."""
         return self._schema
-
-    def _same_queue(self, address: Address) -> dict[str, Any]:
-        """What makes another client of the same queue; plain values, which can go to another process."""
-        return {
-            "settings": replace(self._settings, database_url=address.conninfo),
-            "use_local_time": self._core.use_local_time,
-            "max_connections": self._max_connections,
-        }
 
     def _find_address(self) -> Address:
         """Where to connect to; starts the private PostgreSQL when the URL asks for it."""

@@ -56,7 +56,7 @@ class SyncClient(BaseClient):
     `using=` takes blocking connections: psycopg, SQLAlchemy connections and sessions, Django connections or aliases.
     """
 
-    is_blocking = True
+    _is_blocking = True
     _pool: SyncPool | None = None
 
     add_job = _Blocking(adding.add_job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferryman.client.asynchronous import Client
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from ferryman.database.steps import Steps
 
 R = TypeVar("R")
+
+
+def same_queue(client: Client) -> dict[str, Any]:
+    """The options of another client of the same queue, here or in a child process; the client must be open."""
+    return {
+        "settings": replace(client._settings, database_url=client.address.conninfo),  # noqa: SLF001 - of this package
+        "use_local_time": client._core.use_local_time,  # noqa: SLF001
+        "max_connections": client._max_connections,  # noqa: SLF001
+    }
 
 
 class LazySyncClient(SyncClient):

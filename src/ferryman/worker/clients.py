@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from ferryman.client.lazy import LazySyncClient
+from ferryman.client.lazy import LazySyncClient, same_queue
 from ferryman.hooks import HookRegistry
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def blocking_client(client: Client, hooks: HookRegistry) -> LazySyncClient:
 
     client: the worker's own, which is open
     """
-    return LazySyncClient(**client.same_queue(), hooks=HooksOnLoop(hooks))
+    return LazySyncClient(**same_queue(client), hooks=HooksOnLoop(hooks))
 
 
 class HooksOnLoop(HookRegistry):

@@ -10,6 +10,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from ferryman.client.lazy import same_queue
 from ferryman.worker import sync_points
 from ferryman.worker.batches import BatchResult
 from ferryman.worker.children import (
@@ -185,7 +186,7 @@ class Handlers:
 
 def _queue_of(context: WorkerContext) -> Mapping[str, Any] | None:
     """How a child reaches the queue, if its handler wants to."""
-    return None if context.client is None else context.client.same_queue()
+    return None if context.client is None else same_queue(context.client)
 
 
 def _take_note(context: WorkerContext, note: ChildNote) -> object:

@@ -25,7 +25,6 @@ from ferryman.worker.long_jobs import LongJobs
 from ferryman.worker.loop_watch import LoopWatch
 from ferryman.worker.outcomes import Completed, Unstarted
 from ferryman.worker.progress import Progress
-from ferryman.worker.recycling import Recycling
 from ferryman.worker.reports import Reports
 from ferryman.worker.running import Running
 from ferryman.worker.schema_watch import SchemaWatch
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from ferryman.worker.options import WorkerOptions
     from ferryman.worker.outcomes import Settlement
     from ferryman.worker.recovering import Recovering
+    from ferryman.worker.recycling import Recycling
     from ferryman.worker.start_marks import StartMarks
     from ferryman.worker.stopping import Stopping
 
@@ -77,7 +77,7 @@ class Life:
         self._children = ChildPool(
             options.concurrency, max_jobs=options.child_max_jobs, max_memory=options.child_max_memory
         )
-        self._recycling = Recycling(max_jobs=options.max_jobs, max_memory=options.max_memory, retire=self._retire)
+        self._recycling = self._make_recycling()
         self._blocking_client = blocking_client(client, options.hooks)
         self._connection = WorkerConnection(client.pool, client.schema)
         self._progress = Progress(self._connection)
@@ -195,7 +195,7 @@ class Life:
         options = self._options
         duties = {"settle": self._settler.run_until_closed(), "tell progress": self._progress.run()}
         duties["renew the locks of long jobs"] = self._long_jobs.run()
-        if options.max_memory is not None:
+        if self._recycling is not None:
             duties["watch memory"] = self._recycling.watch()
         if self._recovering is not None:
             duties["recover"] = self._recovering.run()
@@ -248,7 +248,8 @@ class Life:
     async def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """What follows from settlements that were written, or refused."""
         ended = [*written, *refused]
-        self._recycling.count(sum(not isinstance(each.outcome, Unstarted) for each in ended))
+        if self._recycling is not None:
+            self._recycling.count(sum(not isinstance(each.outcome, Unstarted) for each in ended))
         if any(each.claim.queue_id is not None or not isinstance(each.outcome, Completed) for each in ended):
             # The next job of that queue may run now, or this one again later, and nobody announces it.
             self._wake()
@@ -313,6 +314,14 @@ class Life:
 
     def _task_of(self, claim: Claim) -> Task[..., Any]:
         return self._app.registry[self._claimer.tasks[claim.task_id]]
+
+    def _make_recycling(self) -> Recycling | None:
+        options = self._options
+        if options.max_jobs is None and options.max_memory is None:
+            return None
+        from ferryman.worker.recycling import Recycling  # noqa: PLC0415 - not every worker is replaced
+
+        return Recycling(max_jobs=options.max_jobs, max_memory=options.max_memory, retire=self._retire)
 
     def _make_recovering(self) -> Recovering | None:
         options = self._options
