@@ -91,7 +91,7 @@ def judge(facts: Facts) -> SchemaStatus:
         extension_revision=facts.extension_revision,
         functions_repaired=facts.bodies >= BODIES,
         problem=problem_of(facts),
-        warnings=warnings_of(facts),
+        warnings=(*warnings_of(facts), *_gaps_of(facts)),
     )
 
 
@@ -159,16 +159,22 @@ def warnings_of(facts: Facts) -> tuple[str, ...]:
             f"the schema {facts.schema} is at revision {facts.revision}; this version of Ferryman knows revisions up "
             f"to {newest}. None of the newer ones is marked as breaking, so work goes on."
         )
-    left_out = [each for each in missing_extensions(facts) if each.id < (facts.extension_revision or 0)]
-    if left_out:
-        warnings.append(
-            f"{', '.join(f'extension {each.id} ({each.name})' for each in left_out)} of the schema {facts.schema} was "
-            f"not installed together with later ones, because the table of jobs was in use. Work goes on without; run "
-            f"`ferryman migrate` to install what is missing."
-        )
     if (facts.extension_revision or 0) > LATEST_EXTENSION:
         warnings.append(
             f"a newer version of Ferryman has extended the schema {facts.schema} (extension "
             f"{facts.extension_revision}; this version has {LATEST_EXTENSION}). Work goes on without what is new."
         )
     return tuple(warnings)
+
+
+def _gaps_of(facts: Facts) -> tuple[str, ...]:
+    """Extensions that are missing although later ones are there: `migrate` installs them."""
+    missing = [each for each in missing_extensions(facts) if each.id < (facts.extension_revision or 0)]
+    if not missing:
+        return ()
+    names = ", ".join(f"extension {each.id} ({each.name})" for each in missing)
+    warning = (
+        f"{names} of the schema {facts.schema} was not installed together with later ones, because the table of jobs "
+        f"was in use. Work goes on without; run `ferryman migrate` to install what is missing."
+    )
+    return (warning,)
