@@ -36,7 +36,10 @@ _NOT_COMMITTED = Failed("the task called complete_in, and returned before that t
 
 
 class Attempts:
-    """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants."""
+    """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants.
+
+    counted: makes each attempt count, for a worker that ends after so many
+    """
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class Attempts:
         extensions: Mapping[Any, Any],
         shutting_down: asyncio.Event,
         progress: Progress,
+        counted: Callable[[Attempt], Attempt] | None = None,
     ) -> None:
         self._handlers = handlers
         self._hooks = hooks
@@ -56,6 +60,7 @@ class Attempts:
         self._extensions = extensions
         self._shutting_down = shutting_down
         self._progress = progress
+        self._counted = counted
         self._leases: dict[Claim, Lease] = {}
         self._attempts: dict[Task[..., Any], Attempt] = {}
         self._version = hooks.version
@@ -67,7 +72,8 @@ class Attempts:
             self._attempts.clear()
         attempt = self._attempts.get(task)
         if attempt is None:
-            attempt = self._attempts[task] = self._find(task)
+            attempt = self._find(task)
+            attempt = self._attempts[task] = attempt if self._counted is None else self._counted(attempt)
         return attempt
 
     def lose(self, claim: Claim) -> None:
