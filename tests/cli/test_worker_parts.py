@@ -102,6 +102,8 @@ def test_the_command_line_wins_over_the_application() -> None:
         concurrency=5,
         local_queue=LocalQueueConfig(size=50, ttl=timedelta(seconds=7)),
         forbidden_flags=["slow"],
+        max_jobs=5,
+        max_memory=2**28,
         complete_job_batch_delay=timedelta(seconds=1),
         shutdown=WorkerShutdownConfig(interrupted_job_retry_delay=timedelta(seconds=9)),
         extensions={"theirs": 1},
@@ -113,6 +115,8 @@ def test_the_command_line_wins_over_the_application() -> None:
         poll_seconds=0.5,
         grace_seconds=25,
         max_connections=3,
+        max_jobs=100,
+        child_max_memory=2**30,
         forbidden_flags=("huge",),
         no_listen=True,
     )
@@ -126,6 +130,7 @@ def test_the_command_line_wins_over_the_application() -> None:
         interrupted_job_retry_delay=timedelta(seconds=9),
     )
     assert (options.concurrency, options.poll_interval, options.max_connections) == (20, timedelta(seconds=0.5), 3)
+    assert (options.max_jobs, options.max_memory, options.child_max_memory) == (100, 2**28, 2**30)
     assert options.forbidden_flags == ("huge",)
     assert not options.use_notification_delivery
     assert options.complete_job_batch_delay == timedelta(seconds=1)

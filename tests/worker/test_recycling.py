@@ -11,6 +11,7 @@ import pytest
 
 from ferryman import RawJobSpec, WorkerOptions
 from ferryman.errors import ConfigurationError
+from ferryman.worker import LocalQueueConfig
 from ferryman.worker.memory import resident_bytes
 from tests.support.logs import logged
 from tests.support.waiting import until
@@ -24,8 +25,13 @@ if TYPE_CHECKING:
 MEGABYTES = 1024 * 1024
 
 
+@pytest.mark.parametrize("local_queue", [None, LocalQueueConfig(size=10)], ids=["direct", "local queue"])
 async def test_a_worker_ends_after_so_many_jobs_and_leaves_the_others(
-    app: App, client: Client, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+    app: App,
+    client: Client,
+    connection: psycopg.Connection,
+    caplog: pytest.LogCaptureFixture,
+    local_queue: LocalQueueConfig | None,
 ) -> None:
     caplog.set_level(logging.INFO)
     ran = []
@@ -35,18 +41,18 @@ async def test_a_worker_ends_after_so_many_jobs_and_leaves_the_others(
         ran.append(number)
         await asyncio.sleep(0)
 
-    await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(20)])
-    worker = worker_of(app, concurrency=1, max_jobs=3)
+    await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(200)])
+    worker = worker_of(app, concurrency=1, max_jobs=3, local_queue=local_queue)
 
     await worker.run()
 
-    assert 3 <= len(ran) < 20
+    assert len(ran) == 3, "one at a time, so that the fourth had not begun"
     assert ([job.payload["number"] for job in jobs(connection)], ran) == (
-        [number for number in range(20) if number not in ran],
+        [number for number in range(200) if number not in ran],
         [*range(len(ran))],
     )
     assert [job.locked_by for job in jobs(connection) if job.locked_by] == []
-    assert "3 jobs" in worker.recycled_because
+    assert worker.recycled_because == "it has run 3 jobs, as many as max_jobs says"
     [told] = logged(caplog, "worker_recycled")
     assert told.worker_id == worker.worker_id
 

@@ -38,15 +38,16 @@ class LazySyncClient(SyncClient):
 
     def close(self) -> None:
         """Close all connections. Handlers that go on all the same get an error that says so."""
-        with self._opening:
-            self._is_closed = True
-            super().close()
+        self._is_closed = True
+        super().close()
 
     def _own_pool(self) -> SyncPool:
         if self._pool is None:
             with self._opening:
                 if not self._is_closed:
                     self.open()
+            if self._is_closed:  # meanwhile; whoever closes does not wait for a server that is slow to answer
+                super().close()
         return super()._own_pool()
 
 

@@ -151,6 +151,9 @@ class AsyncPool:
                 await connection.fetch(_BACKEND_PID)
         except (psycopg.Error, TimeoutError):
             return False
+        except BaseException:
+            connection.pgconn.finish()  # nobody else knows of it
+            raise
         return True
 
     async def _wait_for_a_turn(self) -> None:

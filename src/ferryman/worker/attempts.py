@@ -48,6 +48,7 @@ class Attempts:
     """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants.
 
     may_start: whether a job is still this worker's; asked again after hooks, which may take their time
+    counted: makes each attempt count, for a worker that ends after so many
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Attempts:
         shutting_down: asyncio.Event,
         progress: Progress,
         may_start: Callable[[Claim], bool],
+        counted: Callable[[Attempt], Attempt] | None = None,
     ) -> None:
         self._handlers = handlers
         self._hooks = hooks
@@ -70,6 +72,7 @@ class Attempts:
         self._shutting_down = shutting_down
         self._progress = progress
         self._may_start = may_start
+        self._counted = counted
         self._leases: dict[Claim, Lease] = {}
         self._attempts: dict[Task[..., Any], Attempt] = {}
         self._version = hooks.version
@@ -81,7 +84,8 @@ class Attempts:
             self._attempts.clear()
         attempt = self._attempts.get(task)
         if attempt is None:
-            attempt = self._attempts[task] = self._find(task)
+            attempt = self._find(task)
+            attempt = self._attempts[task] = attempt if self._counted is None else self._counted(attempt)
         return attempt
 
     def lose(self, claim: Claim) -> None:

@@ -23,7 +23,7 @@ from ferryman.worker.interruptions import Interruptions
 from ferryman.worker.listener import Listener
 from ferryman.worker.long_jobs import LongJobs
 from ferryman.worker.loop_watch import LoopWatch
-from ferryman.worker.outcomes import Completed, Unstarted
+from ferryman.worker.outcomes import Completed
 from ferryman.worker.progress import Progress
 from ferryman.worker.reports import Reports
 from ferryman.worker.running import Running
@@ -248,8 +248,6 @@ class Life:
     async def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """What follows from settlements that were written, or refused."""
         ended = [*written, *refused]
-        if self._recycling is not None:
-            self._recycling.count(sum(not isinstance(each.outcome, Unstarted) for each in ended))
         if any(each.claim.queue_id is not None or not isinstance(each.outcome, Completed) for each in ended):
             # The next job of that queue may run now, or this one again later, and nobody announces it.
             self._wake()
@@ -362,6 +360,7 @@ class Life:
             shutting_down=self._stop.begun,
             progress=self._progress,
             may_start=lambda claim: self._running.may_start(claim),  # noqa: PLW0108 - made from these attempts
+            counted=None if self._recycling is None else self._recycling.counted,
         )
         return Running(
             attempts,

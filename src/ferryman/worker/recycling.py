@@ -10,6 +10,10 @@ from ferryman.worker.memory import resident_bytes, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ferryman.worker.attempts import Attempt, Cancelling
+    from ferryman.worker.claims import Claim
+    from ferryman.worker.outcomes import Outcome
+
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
@@ -29,11 +33,18 @@ class Recycling:
         self._ended = 0
         self._is_due = False
 
-    def count(self, ended: int) -> None:
-        """Note that jobs have ended."""
-        self._ended += ended
-        if self._max_jobs is not None and self._ended >= self._max_jobs:
-            self._say(f"it has run {self._ended:,} jobs, and max_jobs is {self._max_jobs:,}")
+    def counted(self, attempt: Attempt) -> Attempt:
+        """The same attempt, which counts."""
+
+        async def make(claim: Claim, cancelling: Cancelling) -> Outcome:
+            try:
+                return await attempt(claim, cancelling)
+            finally:
+                self._ended += 1
+                if self._ended == self._max_jobs:
+                    self._say(f"it has run {self._ended:,} jobs, as many as max_jobs says")
+
+        return make
 
     async def watch(self) -> None:
         """Look at the memory of this process again and again."""
