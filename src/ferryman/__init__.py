@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ferryman.control import Fail, Retry, Snooze
     from ferryman.cron import Cron, Crontab, CrontabFill, CrontabTimer, Weekday, parse_crontab
     from ferryman.errors import FerrymanError, LeaseLostError, WorkerCrashed
+    from ferryman.far_times import FarTime
     from ferryman.health import Finding, HealthLimits, HealthReport, Repair, Repaired, Severity, Tuned, Tuning
     from ferryman.jobs import Job, JobKeyMode, JobSpec, JobState, NewJob, RawJobSpec, RescheduleJobOptions
     from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
@@ -48,6 +49,7 @@ __all__ = [
     "CrontabFill",
     "CrontabTimer",
     "Fail",
+    "FarTime",
     "FerrymanError",
     "Finding",
     "HealthLimits",
@@ -104,6 +106,7 @@ if not TYPE_CHECKING:
             "ferryman.control": "Fail Retry Snooze",
             "ferryman.cron": "Cron Crontab CrontabFill CrontabTimer Weekday parse_crontab",
             "ferryman.errors": "FerrymanError LeaseLostError WorkerCrashed",
+            "ferryman.far_times": "FarTime",
             "ferryman.health": "Finding HealthLimits HealthReport Repair Repaired Severity Tuned Tuning",
             "ferryman.jobs": "Job JobKeyMode JobSpec JobState NewJob RawJobSpec RescheduleJobOptions",
             "ferryman.recovery.config": "INFRASTRUCTURE_RESILIENT_FLAG WorkerRecoveryConfig",
