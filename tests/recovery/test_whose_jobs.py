@@ -70,7 +70,7 @@ async def test_whoever_was_registered_once_is_swept_under_any_name(tables: Table
     tables.held_job("mine", age="6 minutes")
     assert (await sweeper.sweep_stale_workers()).worker_ids == ("mine",)
     (lost,) = await sweeper.list_lost_workers()
-    assert (lost.reason, lost.recovered_jobs, lost.metadata) == ("unregistered", 1, {"host": "h"})
+    assert (lost.reason, lost.recovered_jobs, lost.metadata) == ("unregistered", 1, {"host": "h", "beat_interval": 0})
 
 
 async def test_a_worker_that_the_operator_names_is_swept_at_once_whoever_it_is(tables: Tables, sweeper: Client) -> None:

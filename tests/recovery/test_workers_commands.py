@@ -59,7 +59,11 @@ def test_list_shows_who_is_alive_who_is_stale_and_who_was_lost(tables: Tables, f
 def test_list_as_json_has_every_field(tables: Tables, ferryman: Callable[..., Ran]) -> None:
     tables.worker("w", "90 seconds", host="box")
     (worker,) = ferryman("workers", "list", "--threshold", "1m", "--json").json["active"]
-    assert (worker["worker_id"], worker["is_stale"], worker["metadata"]) == ("w", True, {"host": "box"})
+    assert (worker["worker_id"], worker["is_stale"], worker["metadata"]) == (
+        "w",
+        True,
+        {"host": "box", "beat_interval": 0},
+    )
     assert ferryman("workers", "list", "--threshold", "2m", "--json").json["active"][0]["is_stale"] is False
 
 
