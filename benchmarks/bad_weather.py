@@ -29,6 +29,7 @@ import ferryman
 from benchmarks.kill.__main__ import fresh_database, private_server
 from ferryman import Client, WorkerRecoveryConfig
 from ferryman.hooks import HookRegistry, JobInterrupted
+from ferryman.queries.recovering import IDLE_SECONDS
 from ferryman.recovery.settings import RecoverySettings
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ class Scene:
     async def start(self, recovery: Mapping[str, Any] = RECOVERY, *, is_far: bool = False) -> WorkerProgram:
         """A worker with one slot. One that is far away is behind the network."""
         dsn = self.network.dsn if is_far else None
-        worker = self.fleet.start(recovery, dsn=dsn, concurrency=1, fresh=True, faults=None)
+        worker = self.fleet.start(
+            recovery, dsn=dsn, concurrency=1, fresh=True, faults=None, sweep_idle_seconds=IDLE_SECONDS
+        )
         await _when(lambda: self.fleet.history.lines("ready", pid=worker.pid))
         return worker
 
@@ -230,7 +233,9 @@ SCENES: Mapping[str, Callable[[Scene], Awaitable[Outcome]]] = {
 async def play(server: str, number: int, name: str) -> Outcome:
     """One scene, from its database to its outcome."""
     async with AsyncExitStack() as stack:
-        dsn = stack.enter_context(fresh_database(server, f"weather_{number}"))
+        database = fresh_database(server, f"weather_{number}")
+        dsn = await asyncio.to_thread(database.__enter__)  # the loop carries the networks of the others
+        stack.push_async_callback(asyncio.to_thread, database.__exit__, None, None, None)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ferryman-proof-")))
         history = History(folder / "history.jsonl")
         stack.callback(history.close)
