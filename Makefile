@@ -63,6 +63,7 @@ proof-chaos: $(VENV)/ready
 proof-recovery: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.recovery_time --trials 100 | tee docs/proof/recovery-time.txt
 	@$(BIN)/python -m benchmarks.recovery_time --trials 100 --pooler | tee docs/proof/recovery-time-pooler.txt
+	@$(BIN)/python -m benchmarks.bad_weather | tee docs/proof/bad-weather.txt
 
 proof-plans: $(VENV)/ready
 	@FERRYMAN_PROOF=1 $(PYTEST) --numprocesses $(CORES) tests/plans

@@ -64,7 +64,7 @@ class Actions:
         self.added: set[int] = set()
         self.dead: dict[str, Dead] = {}
         self.is_away = False
-        self.observer = Observer(grace=GRACE, silent_after=CLAIMED_THRESHOLD, longest_gap=2.0 * LOOK)
+        self.observer = Observer(grace=GRACE, silences=[CLAIMED_THRESHOLD], settling=GRACE, longest_gap=2.0 * LOOK)
         self.model_observer = ModelObserver(GRACE, 2.0 * LOOK)
         self.reports: dict[Claim, tuple[Outcome, bool]] = {}
 

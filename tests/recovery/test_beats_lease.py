@@ -100,6 +100,13 @@ def test_the_rhythm_follows_the_settings() -> None:
     assert (rhythm.margin, rhythm.longest_pause) == (2.0, 2.0)
 
 
+@pytest.mark.parametrize(("grace", "seconds"), [(1, 5), (10, 5), (27, 14), (3600, 30), (None, 30)])
+def test_a_new_connection_may_take_as_long_as_the_grace_allows(grace: int | None, seconds: int) -> None:
+    given = None if grace is None else timedelta(seconds=grace)
+
+    assert Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=given)).connect_seconds == seconds
+
+
 def test_with_a_short_grace_a_worker_proves_its_session_often_enough() -> None:
     rhythm = Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=timedelta(seconds=1)))
 

@@ -170,14 +170,22 @@ class Beats:
         self._part()
 
     def _join(self) -> BeatSession:
-        holds_lock = self._rhythm.grace is not None
-        session = BeatSession.open(self._address, self._schema, self.worker_id, holds_lock=holds_lock)
+        session = self._connect()
         try:
             self._enter(session)
         except BaseException:
             session.close()
             raise
         return session
+
+    def _connect(self) -> BeatSession:
+        return BeatSession.open(
+            self._address,
+            self._schema,
+            self.worker_id,
+            holds_lock=self._rhythm.grace is not None,
+            connect_seconds=self._rhythm.connect_seconds,
+        )
 
     def _enter(self, session: BeatSession) -> None:
         sent = self.clock()
@@ -254,6 +262,7 @@ class Beats:
 
     def _lose_session(self) -> None:
         self._watch.interrupt()
+        self._log.disconnected()
         if self._session is not None:
             self._session.close()
             self._session = None

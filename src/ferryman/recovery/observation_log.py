@@ -29,10 +29,7 @@ class ObservationLog:
         self._has_warned_of_grace = False
 
     def observed(self, seconds: float) -> None:
-        """Note how much time was observed so far, all in all. Call it after each look.
-
-        While there is no connection at all, the log says so already.
-        """
+        """Note how much time was observed so far, all in all. Call it after each look."""
         now = self._clock()
         if seconds > self._observed:
             if self._is_blind:
@@ -46,6 +43,10 @@ class ObservationLog:
                 now - self._since,
                 extra={"event": "observation_failed", "seconds": now - self._since},
             )
+
+    def disconnected(self) -> None:
+        """Note that the connection is lost. The log says so already, and the minute starts anew."""
+        self._since = self._clock()
 
     def measured(self, round_trip: float | None) -> None:
         """Note how long the database takes to answer at best."""

@@ -17,6 +17,7 @@ LOOKS_IN_A_GRACE = 4
 LONGEST_MARGIN_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 2.0
 LONGEST_SETTLING_SECONDS = 10.0
+SHORTEST_CONNECT_SECONDS, LONGEST_CONNECT_SECONDS = 5.0, 30.0
 ROUND_TRIPS_IN_A_GRACE = 10
 """A worker that has lost its connection needs about eight of them to connect and to beat again."""
 
@@ -79,6 +80,12 @@ class Rhythm:
     def longest_pause(self) -> float:
         """Between two tries to reconnect. A worker must be back well within the grace that others give it."""
         return min(LONGEST_PAUSE_SECONDS, self.settling / 5)
+
+    @property
+    def connect_seconds(self) -> int:
+        """How long a new connection may take. A slow network needs more than a server that is gone should get."""
+        longest = self.silent_after if self.grace is None else self.grace
+        return round(min(LONGEST_CONNECT_SECONDS, max(SHORTEST_CONNECT_SECONDS, longest / 2)))
 
     def least_grace(self, round_trip: float) -> float | None:
         """The grace that round trips of so many seconds need, if ours is shorter."""

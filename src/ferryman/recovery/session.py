@@ -50,10 +50,21 @@ class BeatSession:
         self.key: int | None = None
 
     @classmethod
-    def open(cls, address: Address, schema: SchemaName, worker_id: str, *, holds_lock: bool = True) -> BeatSession:
+    def open(
+        cls,
+        address: Address,
+        schema: SchemaName,
+        worker_id: str,
+        *,
+        holds_lock: bool = True,
+        connect_seconds: int = CONNECT_SECONDS,
+    ) -> BeatSession:
         """Connect, find out whether the session is our own, and then hold a lock with it, unless that is unwanted."""
         connection = ImpatientConnection.connect(
-            address.conninfo, autocommit=True, application_name=f"ferryman beats {worker_id}", **_PATIENCE
+            address.conninfo,
+            autocommit=True,
+            application_name=f"ferryman beats {worker_id}",
+            **{**_PATIENCE, "connect_timeout": connect_seconds},
         )
         session = cls(connection, schema)
         try:

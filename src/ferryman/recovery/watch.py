@@ -138,6 +138,7 @@ class Watch:
     def interrupt(self) -> None:
         """Note that the connection is lost, and with it the watch."""
         self._observer.could_not_look()
+        self._reported.clear()
         self.is_ours = self.may_be_stuck = False
         self._planned = None
 
