@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.model.oracle import Job, Oracle
 
-SUPERSEDED = "Superseded: its key was used again while it was claimed"
+SUPERSEDED = "Superseded: its key was used again or removed while it was claimed"
 
 
 @dataclass(frozen=True)

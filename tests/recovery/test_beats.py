@@ -122,7 +122,8 @@ def test_what_the_worker_is_doing_is_written_down_with_each_beat_and_costs_no_st
     states = connection.execute("select * from graphile_worker._ferryman_worker_states order by id").fetchall()
     assert [state[3:] for state in states] == [(4, 3, 20, 1, 50_000_000, 0.25)] * len(states)
     assert {state[1] for state in states} == {life.worker_id}
-    assert (len(states), len(sent)) == (2, 31), "one for each of its beats; one statement for each look, and a goodbye"
+    assert len(states) == 2, "one for each of its beats"
+    assert len([name for name in sent if name != "find_foreign_workers"]) == 31, "one for each look, and a goodbye"
 
 
 @pytest.mark.parametrize("trouble", [None, ZeroDivisionError])

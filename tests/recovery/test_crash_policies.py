@@ -194,7 +194,7 @@ async def test_a_superseded_job_whose_worker_died_says_why_it_does_not_run(table
     job_id = tables.held_job(tables.worker(), job_key="k")
     tables.add_job(job_key="k")
     await sweep_as_worker(sweeper)
-    assert tables.job(job_id)["last_error"] == "Superseded: its key was used again while it was claimed"
+    assert tables.job(job_id)["last_error"] == "Superseded: its key was used again or removed while it was claimed"
 
 
 async def test_tasks_store_their_policies_and_only_changes_are_written(tables: Tables, sweeper: Client) -> None:

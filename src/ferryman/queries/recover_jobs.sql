@@ -98,7 +98,7 @@ done as (
             else job.run_at
         end,
         last_error = case
-            when owned.is_superseded then coalesce(job.last_error, 'Superseded: its key was used again while it was claimed')
+            when owned.is_superseded then coalesce(job.last_error, 'Superseded: its key was used again or removed while it was claimed')
             else coalesce(owned.error, job.last_error)
         end,
         updated_at = now(),
