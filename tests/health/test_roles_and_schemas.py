@@ -110,6 +110,7 @@ def test_missing_extensions_are_a_warning_and_leave_the_other_checks_alone(sync_
         "wedged_queues": Severity.NOTICE,
         "workers": Severity.NOTICE,
         "long_locks": Severity.NOTICE,
+        "old_failed_jobs": Severity.NOTICE,
         "poisoned_jobs": Severity.NOTICE,
         "leftovers": Severity.NOTICE,
     }

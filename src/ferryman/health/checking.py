@@ -47,6 +47,7 @@ OF_THE_TABLES: Mapping[str, Check] = {
     "workers": worker_checks.check_silent_workers,
     "long_locks": worker_checks.check_long_locks,
     "failed_jobs": job_checks.check_failed,
+    "old_failed_jobs": job_checks.check_old_failed,
     "poisoned_jobs": job_checks.check_poisoned,
     "leftovers": job_checks.check_leftovers,
 }
