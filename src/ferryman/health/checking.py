@@ -50,6 +50,7 @@ OF_THE_TABLES: Mapping[str, Check] = {
     "unregistered_locks": worker_checks.check_unregistered_locks,
     "odd_times": job_checks.check_odd_times,
     "failed_jobs": job_checks.check_failed,
+    "old_failed_jobs": job_checks.check_old_failed,
     "poisoned_jobs": job_checks.check_poisoned,
     "leftovers": job_checks.check_leftovers,
 }

@@ -61,45 +61,50 @@ def _renaming(subject: Subject, number: int) -> str:
     )
 
 
-def check_failed(subject: Subject) -> Steps[Iterable[Finding]]:
+def check_failed(_subject: Subject) -> Steps[Iterable[Finding]]:
     """Jobs that are out of attempts."""
-    rows = yield health.failed_jobs(subject.limits.failed_for.total_seconds())
-    number = sum(count for _, count, _ in rows)
+    rows = yield health.FAILED_JOBS
+    number = sum(count for _, count in rows)
     if not number:
         return [
             Finding(check="failed_jobs", severity=Severity.OK, seen="no job has failed for good", facts={"jobs": 0})
         ]
-    tasks = listed([f"{task} ({count:,})" for task, count, _ in rows])
-    left = [(task, count) for task, _, count in rows if count]
-    days = f"{subject.limits.failed_for.days}d"
+    tasks = listed([f"{task} ({count:,})" for task, count in rows])
     return [
         Finding(
             check="failed_jobs",
             severity=Severity.NOTICE,
             seen=f"{counted(number, 'job')} failed for good: {tasks}",
-            meaning=_why_they_stay(left),
-            remedies=(
-                "ferryman jobs list --state failed",
-                f"ferryman cleanup delete-permafailed-jobs{f' --older-than {days}' if left else ''}",
+            meaning=(
+                "Somebody may let them run again or delete them. Workers delete those of their own tasks after "
+                "`terminal_record_retention`."
             ),
-            facts={
-                "jobs": number,
-                "by_task": [{"task": task, "jobs": count} for task, count, _ in rows[:100]],
-                "left_to_people": [{"task": task, "jobs": count} for task, count in left[:100]],
-            },
+            remedies=("ferryman jobs list --state failed", "ferryman cleanup delete-permafailed-jobs"),
+            facts={"jobs": number, "by_task": [{"task": task, "jobs": count} for task, count in rows[:100]]},
         )
     ]
 
 
-def _why_they_stay(left: Sequence[tuple[str, int]]) -> str:
-    usual = (
-        "Somebody may let them run again or delete them. Workers delete those of their own tasks after "
-        "`terminal_record_retention`."
-    )
-    if not left:
-        return usual
-    tasks = listed([f"{task} ({count:,})" for task, count in left])
-    return f"{usual} No worker of ours has registered the tasks of these old ones, so they stay: {tasks}."
+def check_old_failed(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Failed jobs that workers would have deleted, if they had their tasks."""
+    limit = subject.limits.failed_for
+    rows = yield health.old_failed_jobs(limit.total_seconds())
+    number = sum(count for _, count in rows)
+    if not number:
+        seen = "no old failed job is left to people"
+        return [Finding(check="old_failed_jobs", severity=Severity.OK, seen=seen, facts={"jobs": 0})]
+    tasks = listed([f"{task} ({count:,})" for task, count in rows])
+    age = f"{limit.total_seconds():.0f}s" if limit.seconds else f"{limit.days}d"
+    return [
+        Finding(
+            check="old_failed_jobs",
+            severity=Severity.NOTICE,
+            seen=f"{counted(number, 'job')} failed more than {age} ago: {tasks}",
+            meaning="No registered worker of Ferryman's has these tasks, so no worker ever deletes the jobs.",
+            remedies=(f"ferryman cleanup delete-permafailed-jobs --older-than {age}",),
+            facts={"jobs": number, "by_task": [{"task": task, "jobs": count} for task, count in rows[:100]]},
+        )
+    ]
 
 
 def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
