@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ferryman.control import Fail, Retry, Snooze
+from ferryman.retries import checked_delay
 from ferryman.worker import sync_points
 from ferryman.worker.batches import BatchResult, batch_outcome
 from ferryman.worker.children import (
@@ -31,7 +32,7 @@ from ferryman.worker.forks import generation, leave_if_forked
 from ferryman.worker.outcomes import Completed, Ending, Failed, Snoozed, describe, storable_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
     from datetime import timedelta
 
     from ferryman.context import WorkerContext
@@ -55,6 +56,10 @@ class ChildTaskError(Exception):
     def __init__(self, failure: ChildFailure) -> None:
         super().__init__(f"{failure.error_type}: {failure.message}")
         self.failure = failure
+
+
+class OverTimeError(TimeoutError):
+    """An attempt took longer than its task allows."""
 
 
 class Handlers:
@@ -153,9 +158,10 @@ class Handlers:
         return outcome
 
     def _after_error(self, task: Task[..., Any], claim: Claim, error: BaseException, *, was_cancelled: bool) -> Ending:
+        error = _decision_in(error)
         match error:
             case Snooze():
-                return Snoozed(error.delay.total_seconds())
+                return Snoozed(max(0.0, error.delay.total_seconds()))
             case Fail():
                 return Failed(describe(error), is_final=True)
             case Retry():
@@ -164,7 +170,7 @@ class Handlers:
             case _ if isinstance(error, PoolClosedError) or was_cancelled:
                 # Whatever else a handler makes of its cancellation, that is why it ended.
                 return self._interrupted
-            case TimeoutError() if task.running.timeout is not None and not str(error):
+            case OverTimeError() if task.running.timeout is not None:
                 seconds = task.running.timeout.total_seconds()
                 return Failed(
                     f"TimeoutError: the attempt took longer than {seconds:g} s", delay=_delay(task, claim, error)
@@ -195,15 +201,44 @@ def _take_note(context: WorkerContext, note: ChildNote) -> object:
 
 def _limiting(call: Call, limit: timedelta) -> Call:
     async def limited(claim: Claim, context: WorkerContext | None) -> Any:
-        async with asyncio.timeout(limit.total_seconds()):
-            return await call(claim, context)
+        timing = asyncio.timeout(limit.total_seconds())
+        try:
+            async with timing:
+                return await call(claim, context)
+        except TimeoutError as error:
+            # The handler may have limits of its own, and say so in the same way.
+            if timing.expired():
+                raise OverTimeError from error
+            raise
 
     return limited
 
 
+def _decision_in(error: BaseException) -> BaseException:
+    """The decision that a `TaskGroup` has wrapped, if there is just one; otherwise the error itself.
+
+    A `Snooze` says that nothing failed, so it does not count beside other errors.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    errors = [*_leaves(error)]
+    decisions = [each for each in errors if isinstance(each, (Fail, Retry, Snooze))]
+    if len(decisions) != 1 or (isinstance(decisions[0], Snooze) and len(errors) > 1):
+        return error
+    return decisions[0]
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each
+
+
 def _delay(task: Task[..., Any], claim: Claim, error: BaseException) -> float | None:
     try:
-        delay = task.running.retry.delay(claim.attempts, error)
+        delay = checked_delay(task.running.retry.delay(claim.attempts, error))
     except Exception:
         logger.exception(
             "the retry policy of %r failed; the usual delay is used",
