@@ -308,7 +308,7 @@ class Actions:
         writing.cancel()
         await asyncio.wait([writing])
 
-    async def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+    def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         self.reports |= {settlement.claim: (settlement.outcome, True) for settlement in written}
         self.reports |= {settlement.claim: (settlement.outcome, False) for settlement in refused}
 

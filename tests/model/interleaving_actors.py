@@ -37,7 +37,7 @@ class Answers:
     done: list[Settlement] = field(default_factory=list)
     refused: list[Settlement] = field(default_factory=list)
 
-    async def report(self, done: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+    def report(self, done: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         self.done += done
         self.refused += refused
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferryman import App, LocalQueueConfig, RawJobSpec
+from ferryman import App, JobSpec, LocalQueueConfig, RawJobSpec
+from ferryman.hooks import HookRegistry, SettleRefused
+from ferryman.queries import recovering
 from tests.support.fleet import idle_app
+from tests.support.logs import logged
 from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.waiting import until
-from tests.support.workers import running, worker_of
+from tests.support.workers import queues, running, worker_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -114,7 +118,7 @@ async def run_jobs(
 
     await client.add_raw_jobs([RawJobSpec("task", {"number": number}) for number in range(count)])
     recovery = recovery_of({**PATIENT, "on_crash": default, "enabled": is_on})
-    async with running(worker_of(app, recovery=recovery, concurrency=10, **options)):
+    async with running(worker_of(app, **{"recovery": recovery, "concurrency": 10, **options})):
         await until(lambda: len(done) == expects, "all jobs run")
     return done
 
@@ -137,3 +141,56 @@ def count_statements(connection: psycopg.Connection) -> Any:
         return int(row[0])
 
     return counted
+
+
+async def test_a_job_whose_mark_is_refused_frees_its_queue(client: Client, connection: psycopg.Connection) -> None:
+    """An operator has deleted the row while the job waited in a local queue."""
+    app, hooks, gate, refused = App(client.address.conninfo), HookRegistry(), asyncio.Event(), []
+    hooks.on(SettleRefused, lambda event: refused.append(event.job_id))
+    started: list[int] = []
+
+    @app.task(identifier="task", on_crash="fail")
+    async def task(number: int) -> None:
+        started.append(number)
+        await gate.wait()
+
+    await client.add_raw_job("task", {"number": 1})
+    gone = await client.add_raw_job("task", {"number": 2}, spec=JobSpec(queue_name="letters"))
+    options = {"local_queue": LocalQueueConfig(size=10), "recovery": recovery_of(PATIENT), "hooks": hooks}
+    async with running(worker_of(app, concurrency=1, **options)):
+        await until(lambda: started == [1], "the first runs, and the other waits")
+        await until(lambda: queues(connection)[0].locked_by, "the queue is locked")
+        connection.execute("delete from graphile_worker._private_jobs where id = %s", [gone.id])
+        gate.set()
+        await until(lambda: refused == [gone.id], "what is gone is refused")
+        await until(lambda: queues(connection)[0].locked_by is None, "its queue is free")
+    assert started == [1]
+
+
+async def test_marks_that_fail_for_a_while_are_written_in_the_end(
+    client: Client, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = "graphile_worker._ferryman_started_jobs"
+    connection.execute(f"alter table {table} rename to elsewhere")
+    running_all = asyncio.create_task(
+        run_jobs(client, "fail", count=3, expects=3, local_queue=LocalQueueConfig(size=10))
+    )
+    await until(lambda: logged(caplog, "duty_failed", duty="marking the start of jobs"), "marks fail")
+    connection.execute("alter table graphile_worker.elsewhere rename to _ferryman_started_jobs")
+    assert sorted(await running_all) == [0, 1, 2]
+
+
+async def test_jobs_whose_marks_meet_an_unexpected_error_fail_and_free_their_slots(
+    client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, errors = recovering.mark_started, [RuntimeError("an error that nobody has thought of")]
+
+    def fail_once(worker_id: str, claims: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return mark(worker_id, claims)
+
+    monkeypatch.setattr(recovering, "mark_started", fail_once)
+    await run_jobs(client, "fail", count=20, expects=19, concurrency=1, local_queue=LocalQueueConfig(size=100))
+    question = "select attempts, locked_by from graphile_worker._private_jobs"
+    assert connection.execute(question).fetchall() == [(1, None)]

@@ -59,6 +59,17 @@ class Inside:
         return self._life._long_jobs
 
     @property
+    def leases(self) -> list[Claim]:
+        """The claims whose handlers may ask for their lease."""
+        return [*self._life._running._attempts._leases]
+
+    @property
+    def progress(self) -> list[Claim]:
+        """The claims whose progress is known, or was."""
+        progress = self._life._progress
+        return [*progress._told, *progress._written, *progress._ended]
+
+    @property
     def running(self) -> list[Claim]:
         """The claims of the jobs that run."""
         return self._life._running.claims

@@ -91,7 +91,7 @@ class AsyncSession:
             case Decide():
                 return [(await _decided(step),)]
             case Emit():
-                await step.hooks.emit(step.event, limit=step.limit)
+                await step.hooks.emit(step.event, within=step.within)
             case Wait():
                 await asyncio.sleep(step.seconds)
             case FirstProcess():

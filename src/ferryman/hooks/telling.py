@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferryman.hooks")
 
-OBSERVER_SECONDS = 10.0
+OBSERVER_LIMIT = timedelta(seconds=10)
 """How long a handler may take for one event, as long as one that decides."""
 SECONDS_TO_CLOSE = 2.0
 MOST_EVENTS = 10_000
@@ -24,9 +25,9 @@ MOST_EVENTS = 10_000
 class Teller:
     """Tells handlers of events, one event after the other. A handler that exceeds the limit is cancelled and named."""
 
-    def __init__(self, hooks: HookRegistry, *, limit: float = OBSERVER_SECONDS) -> None:
+    def __init__(self, hooks: HookRegistry, *, within: timedelta = OBSERVER_LIMIT) -> None:
         self._hooks = hooks
-        self._limit = limit
+        self._within = within
         self._events: deque[Observer] = deque()
         self._task: asyncio.Task[None] | None = None
 
@@ -53,7 +54,7 @@ class Teller:
 
     async def _tell_all(self) -> None:
         while self._events:
-            await self._hooks.emit(self._events.popleft(), limit=self._limit)
+            await self._hooks.emit(self._events.popleft(), within=self._within)
 
     def _drop_oldest(self) -> None:
         too_many = len(self._events) - MOST_EVENTS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Emit
 from ferryman.hooks import FailureReason, JobInterrupted, JobPermanentlyFail, WorkerRecovered
-from ferryman.hooks.telling import OBSERVER_SECONDS
+from ferryman.hooks.telling import OBSERVER_LIMIT
 from ferryman.queries import recovering
 from ferryman.queries.rows import job_from_row
 
@@ -37,7 +37,7 @@ def jobs_to_tell_of(hooks: HookRegistry, job_ids: Sequence[int]) -> Steps[Mappin
 def tell(hooks: HookRegistry, events: Iterable[Observer]) -> Steps[None]:
     """Tell of events one after the other, each within a limit. Nothing may be locked."""
     for event in events:
-        yield Emit(hooks, event, OBSERVER_SECONDS)
+        yield Emit(hooks, event, OBSERVER_LIMIT)
 
 
 def job_events(rows: Sequence[Row], jobs: Mapping[int, Job]) -> Iterator[Observer]:

@@ -56,6 +56,9 @@ class Claimer:
         self._reaching = Reaching()
         self._lost = LostClaims(connection, identity, known, renewing or asyncio.Lock())
         self.tasks: Mapping[int, str] = {}
+        """The identifiers of our tasks, by the numbers that they have now."""
+        self.all_tasks: Mapping[int, str] = {}
+        """The same, with the numbers that they had before: jobs that were claimed by these may still run."""
 
     async def register(self) -> None:
         """Give each of our tasks a number, and learn it."""
@@ -63,7 +66,7 @@ class Claimer:
         while len(tasks) < len(self._identifiers):
             tasks = task_ids(await self._connection.fetch(working.register_tasks(self._identifiers)))
         # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
-        self.tasks = tasks
+        self.tasks, self.all_tasks = tasks, {**self.all_tasks, **tasks}
 
     async def claim(
         self, wanted: int, borrow: Callable[[str], Sequence[Claim]] = _nothing, *, is_announced: bool = False

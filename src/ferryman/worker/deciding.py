@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ferryman.control import Fail, Retry, Snooze
+from ferryman.retries import checked_delay
 from ferryman.worker.batches import batch_outcome
 from ferryman.worker.outcomes import Failed, Snoozed, describe
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ferryman.tasks import Task
     from ferryman.worker.outcomes import Ending
 
@@ -20,9 +23,9 @@ logger = logging.getLogger("ferryman.worker")
 
 def decided_by(error: BaseException, task: Task[..., Any], attempts: int) -> Snoozed | Failed | None:
     """The ending that a handler asked for by raising `Snooze`, `Fail` or `Retry`; None if it raised anything else."""
-    match error:
+    match error := _decision_in(error):
         case Snooze():
-            return Snoozed(error.delay.total_seconds())
+            return Snoozed(max(0.0, error.delay.total_seconds()))
         case Fail():
             return Failed(describe(error), is_final=True)
         case Retry():
@@ -47,7 +50,7 @@ def retry_seconds(task: Task[..., Any], attempts: int, error: BaseException) -> 
     attempts: how many attempts the job has had, this one included
     """
     try:
-        delay = task.running.retry.delay(attempts, error)
+        delay = checked_delay(task.running.retry.delay(attempts, error))
     except Exception:
         logger.exception(
             "the retry policy of %r failed; the usual delay is used",
@@ -56,3 +59,25 @@ def retry_seconds(task: Task[..., Any], attempts: int, error: BaseException) -> 
         )
         return None
     return None if delay is None else max(0.0, delay.total_seconds())
+
+
+def _decision_in(error: BaseException) -> BaseException:
+    """The decision that a `TaskGroup` has wrapped, if there is just one; otherwise the error itself.
+
+    A `Snooze` says that nothing failed, so it does not count beside other errors.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    errors = [*_leaves(error)]
+    decisions = [each for each in errors if isinstance(each, (Fail, Retry, Snooze))]
+    if len(decisions) != 1 or (isinstance(decisions[0], Snooze) and len(errors) > 1):
+        return error
+    return decisions[0]
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each

@@ -65,6 +65,10 @@ class ChildDecidedError(Exception):
         self.decision = decision
 
 
+class OverTimeError(TimeoutError):
+    """An attempt took longer than its task allows."""
+
+
 class Handlers:
     """Calls handlers: on the loop, in a thread, in a child process.
 
@@ -167,7 +171,7 @@ class Handlers:
             case _ if isinstance(error, PoolClosedError) or was_cancelled:
                 # Whatever else a handler makes of its cancellation, that is why it ended.
                 return self._interrupted
-            case TimeoutError() if task.running.timeout is not None and not str(error):
+            case OverTimeError() if task.running.timeout is not None:
                 seconds = task.running.timeout.total_seconds()
                 delay = retry_seconds(task, claim.attempts, error)
                 return Failed(f"TimeoutError: the attempt took longer than {seconds:g} s", delay=delay)
@@ -205,8 +209,15 @@ def _take_note(context: WorkerContext, note: ChildNote) -> object:
 
 def _limiting(call: Call, limit: timedelta) -> Call:
     async def limited(claim: Claim, context: WorkerContext | None) -> Any:
-        async with asyncio.timeout(limit.total_seconds()):
-            return await call(claim, context)
+        timing = asyncio.timeout(limit.total_seconds())
+        try:
+            async with timing:
+                return await call(claim, context)
+        except TimeoutError as error:
+            # The handler may have limits of its own, and say so in the same way.
+            if timing.expired():
+                raise OverTimeError from error
+            raise
 
     return limited
 

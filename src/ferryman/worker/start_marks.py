@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ferryman.errors import DatabaseError
+from ferryman.errors import FerrymanError
 from ferryman.queries import recovering
 from ferryman.recovery.policies import must_be_marked
 from ferryman.worker.alarm import Alarm
@@ -57,8 +57,13 @@ class StartMarks:
             while self._waiting:
                 self._alarm.hush()
                 group, self._waiting = self._waiting, {}
-                for worker_id in {claim.worker_id for claim in group}:
-                    await self._write_group(worker_id, group)
+                try:
+                    for worker_id in {claim.worker_id for claim in group}:
+                        await self._write_group(worker_id, group)
+                except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+                    for future in group.values():
+                        if not future.done():
+                            future.set_exception(error)
                 if self._waiting:
                     await self._alarm.wait(SECONDS_UNTIL_HELD_ROWS_ARE_FREE)
         finally:
@@ -70,7 +75,7 @@ class StartMarks:
             claims = [(claim.job_id, claim.token) for claim in wanted]
             try:
                 rows = await self._connection.fetch(recovering.mark_started(worker_id, claims))
-            except DatabaseError as error:
+            except FerrymanError as error:
                 await asyncio.sleep(self._trouble.pause_after(error))
                 continue
             self._trouble.is_over()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -57,6 +58,7 @@ def _release(settlement: Settlement, token: int) -> dict[str, Any]:
 
 
 def _effect(outcome: Ending) -> dict[str, Any]:
+    """What is sent. Plain values only: hooks and handlers may have given subclasses, which cannot be encoded."""
     match outcome:
         case Failed():
             effect = "fail" if outcome.is_final else "retry"
@@ -69,7 +71,8 @@ def _effect(outcome: Ending) -> dict[str, Any]:
             effect = "retry" if outcome.uses_attempt else "return"
             return {
                 "effect": effect, "error": outcome.error, "delay": outcome.delay,
-                "run_at": outcome.run_at, "attempts": outcome.attempts,
+                "run_at": None if outcome.run_at is None else outcome.run_at.astimezone(UTC).isoformat(),
+                "attempts": None if outcome.attempts is None else int(outcome.attempts),
             }  # fmt: skip
         case Unstarted():
             return {"effect": "return"}
