@@ -9,6 +9,7 @@ import pytest
 from ferryman import App, LocalQueueConfig, RawJobSpec
 from tests.support.fleet import idle_app
 from tests.support.rhythms import PATIENT, recovery_of
+from tests.support.tables import Tables
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
@@ -83,15 +84,14 @@ async def test_without_recovery_nothing_is_marked(client: Client, connection: ps
     assert statements() == 0
 
 
+@pytest.mark.parametrize("local_queue", [None, LocalQueueConfig(size=100)])
 async def test_a_job_that_has_crashed_before_is_marked_whatever_its_policy(
-    client: Client, connection: psycopg.Connection
+    client: Client, connection: psycopg.Connection, local_queue: LocalQueueConfig | None
 ) -> None:
     statements = count_statements(connection)
-    await client.add_raw_job("task", {"number": 0})
-    connection.execute(
-        "update graphile_worker._private_jobs set last_error = 'Job recovered after worker interruption'"
-    )
-    await run_jobs(client, "requeue", count=0, local_queue=LocalQueueConfig(size=100), expects=1)
+    job = await client.add_raw_job("task", {"number": 0})
+    Tables(connection).suspect(job.id, "crashed")
+    await run_jobs(client, "requeue", count=0, local_queue=local_queue, expects=1)
     assert statements() == 1
 
 

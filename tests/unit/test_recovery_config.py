@@ -21,6 +21,8 @@ CHOICES: dict[str, Any] = {
     "claimed_threshold": 70 * SECONDS,
     "on_crash": "retry",
     "max_crashes": 5,
+    "recover_claimed": False,
+    "recover_running": False,
     "crash_window": timedelta(hours=1),
     "worker_retention": None,
     "crash_retention": timedelta(days=1),
@@ -43,6 +45,7 @@ def test_the_defaults_of_what_only_we_have() -> None:
     settings = WorkerRecoveryConfig().settings
     assert (settings.lost_session_grace, settings.claimed_threshold) == (10 * SECONDS, 120 * SECONDS)
     assert (settings.on_crash, settings.max_crashes, settings.crash_window) == ("requeue", 3, timedelta(hours=72))
+    assert (settings.recover_claimed, settings.recover_running) == (True, True)
     assert (settings.worker_retention, settings.crash_retention) == (timedelta(days=7), timedelta(days=30))
 
 

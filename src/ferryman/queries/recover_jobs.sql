@@ -11,6 +11,8 @@
 --     delay                  seconds
 --     error                  null keeps the last one
 --     started, decision, reason   for the record; see _ferryman_crashes.sql
+--     suspicion              what the job's flags say from now on: 'none', or 'crashed' and perhaps more, 'suspect' or
+--                            'alone'; null leaves them as they are; see ferryman/recovery/crashes.py
 --
 -- A job whose key was taken over while it ran is only unlocked: it must not come back to life beside its successor.
 -- Locks: the rows of these jobs and queues, without waiting. What somebody else has locked is left for another time, and
@@ -22,7 +24,7 @@ with decided as (
     select item.*, timestamptz 'epoch' + item.token * interval '1 microsecond' as locked_at
     from json_to_recordset(cast(cast(:decisions as text) as json)) as item (
         id bigint, worker_id text, token bigint, effect text, delay float8, run_at timestamptz, attempts int,
-        error text, started boolean, decision text, reason text
+        error text, started boolean, decision text, reason text, suspicion text
     )
 ),
 met as (
@@ -95,6 +97,20 @@ done as (
         last_error = case
             when owned.is_superseded then job.last_error
             else coalesce(owned.error, job.last_error)
+        end,
+        flags = case
+            when owned.is_superseded or owned.suspicion is null then job.flags
+            when job.flags is not null and jsonb_typeof(job.flags) <> 'object' then job.flags
+            when owned.suspicion = 'none' or (owned.effect = 'retry' and owned.is_last)
+                then nullif(job.flags - array['ferryman:crashed', 'ferryman:suspect', 'ferryman:alone'], jsonb '{}')
+            else
+                jsonb_build_object('ferryman:crashed', cast(extract(epoch from now()) * 1000000 as bigint))
+                || coalesce(job.flags, jsonb '{}')
+                || case owned.suspicion
+                    when 'suspect' then jsonb '{"ferryman:suspect": true}'
+                    when 'alone' then jsonb '{"ferryman:suspect": true, "ferryman:alone": true}'
+                    else jsonb '{}'
+                end
         end,
         updated_at = now(),
         locked_by = null,

@@ -36,7 +36,9 @@ class RecoveryChoices(TypedDict, total=False):
     lost_session_grace: timedelta
     claimed_threshold: timedelta
     on_crash: OnCrash
-    max_crashes: int
+    max_crashes: int | None
+    recover_claimed: bool
+    recover_running: bool
     crash_window: timedelta
     worker_retention: timedelta | None
     crash_retention: timedelta | None
@@ -126,9 +128,17 @@ class WorkerRecoveryConfig:
         """What becomes of a job that was running, if its task does not say."""
         return self._with({"on_crash": value})
 
-    def max_crashes(self, value: int) -> WorkerRecoveryConfig:
-        """With so many crashes within the window a job fails for good."""
+    def max_crashes(self, value: int | None) -> WorkerRecoveryConfig:
+        """With so many crashes within the window a job fails for good; None: it never does."""
         return self._with({"max_crashes": value})
+
+    def recover_claimed(self, value: bool) -> WorkerRecoveryConfig:
+        """Whether jobs that were claimed and never started are given back; if not, they stay locked."""
+        return self._with({"recover_claimed": value})
+
+    def recover_running(self, value: bool) -> WorkerRecoveryConfig:
+        """Whether jobs that were running, or may have been, are recovered; if not, they stay locked."""
+        return self._with({"recover_running": value})
 
     def crash_window(self, value: timedelta) -> WorkerRecoveryConfig:
         """How long a crash counts."""

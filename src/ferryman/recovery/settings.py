@@ -40,7 +40,9 @@ class RecoverySettings:
         least two beats
     on_crash: what becomes of a job that was running, if its task does not say: "requeue" gives the attempt back and
         waits for the delay, "retry" uses the attempt up, "fail" lets the job fail for good
-    max_crashes: with so many crashes within `crash_window` a job fails for good
+    max_crashes: with so many crashes within `crash_window` a job fails for good; None: it never does
+    recover_claimed: whether jobs that were claimed and never started are given back; if not, they stay locked
+    recover_running: whether jobs that were running, or may have been, are recovered; if not, they stay locked
     crash_window: how long a crash counts
     worker_retention: how long lost workers are remembered; None: for ever
     crash_retention: how long crashes are remembered; None: for ever
@@ -56,7 +58,9 @@ class RecoverySettings:
     lost_session_grace: timedelta = timedelta(seconds=10)
     claimed_threshold: timedelta = timedelta(seconds=120)
     on_crash: OnCrash = "requeue"
-    max_crashes: int = 3
+    max_crashes: int | None = 3
+    recover_claimed: bool = True
+    recover_running: bool = True
     crash_window: timedelta = timedelta(hours=72)
     worker_retention: timedelta | None = timedelta(days=7)
     crash_retention: timedelta | None = timedelta(days=30)
@@ -68,8 +72,9 @@ class RecoverySettings:
         object.__setattr__(self, "resilient_job_flags", tuple(dict.fromkeys(self.resilient_job_flags)))
 
     def _problems(self) -> Iterator[str]:
-        if not isinstance(self.enabled, bool):
-            yield f"enabled must be True or False; got {self.enabled!r}"
+        for name in ("enabled", "recover_claimed", "recover_running"):
+            if not isinstance(getattr(self, name), bool):
+                yield f"{name} must be True or False; got {getattr(self, name)!r}"
         for name, (least, most) in _SPANS.items():
             yield from _span_problems(name, getattr(self, name), least, most)
         for name in ("sweep_threshold", "claimed_threshold"):
@@ -104,7 +109,7 @@ _SPANS: dict[str, tuple[timedelta, timedelta]] = {
     "crash_retention": (_HOUR, 1825 * _DAY),
 }
 """The shortest and the longest time that is allowed."""
-_MAY_BE_NONE = {"worker_retention", "crash_retention"}
+_MAY_BE_NONE = {"worker_retention", "crash_retention", "max_crashes"}
 _NUMBERS: dict[str, tuple[float, float, tuple[type, ...]]] = {
     "resilient_sweep_threshold_multiplier": (1, 1000, (int, float)),
     "max_crashes": (1, 1000, (int,)),
@@ -123,6 +128,8 @@ def _span_problems(name: str, value: Any, least: timedelta, most: timedelta) -> 
 
 
 def _number_problems(name: str, value: Any, least: float, most: float, kinds: tuple[Any, ...]) -> Iterator[str]:
+    if value is None and name in _MAY_BE_NONE:
+        return
     if not isinstance(value, kinds) or isinstance(value, bool):
         yield f"{name} must be a {'whole ' if float not in kinds else ''}number, not {type(value).__name__}"
     elif float(value) < least:

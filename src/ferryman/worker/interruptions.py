@@ -43,6 +43,7 @@ class Interruptions:
             worker_id=claim.worker_id,
             previous_worker_id=claim.worker_id,
             reason=FailureReason.SHUTDOWN_ABORTED,
+            started=True,
         )
         try:
             async with asyncio.timeout(HOOK_SECONDS):

@@ -21,12 +21,13 @@ from ferryman.worker.interruptions import Interruptions
 from ferryman.worker.listener import Listener
 from ferryman.worker.long_jobs import LongJobs
 from ferryman.worker.loop_watch import LoopWatch
-from ferryman.worker.outcomes import Completed
+from ferryman.worker.outcomes import Completed, Unstarted
 from ferryman.worker.progress import Progress
 from ferryman.worker.reports import Reports
 from ferryman.worker.running import Running
 from ferryman.worker.schema_watch import SchemaWatch
 from ferryman.worker.settler import Settler
+from ferryman.worker.suspects import Suspects
 from ferryman.worker.threads import Threads
 from ferryman.worker.trouble import Trouble
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from ferryman.worker.recovering import Recovering
     from ferryman.worker.start_marks import StartMarks
     from ferryman.worker.stopping import Stopping
+    from ferryman.worker.waiting_list import WaitingList
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -74,6 +76,8 @@ class Life:
         self._connection = WorkerConnection(client.pool, client.schema)
         self._progress = Progress(self._connection)
         self._recovering = self._make_recovering()
+        self._suspects = self._make_suspects()
+        self._waiting_list = self._make_waiting_list()
         renewing = asyncio.Lock()
         self._claimer = Claimer(
             self._connection,
@@ -84,6 +88,7 @@ class Life:
             durable=options.durable_claims,
             known=self._known_claims,
             renewing=renewing,
+            suspects=self._suspects,
         )
         self._settler = Settler(
             self._connection,
@@ -168,6 +173,8 @@ class Life:
         duties["renew the locks of long jobs"] = self._long_jobs.run()
         if self._recovering is not None:
             duties["recover"] = self._recovering.run()
+        if self._waiting_list is not None:
+            duties["list waiting jobs"] = self._waiting_list.run()
         if listens:
             schema_watch = SchemaWatch(self._client, self._give_up)
             heard = {"jobs:insert": self._wake, "worker:migrate": schema_watch.announced}
@@ -212,6 +219,8 @@ class Life:
         if any(each.claim.queue_id is not None or not isinstance(each.outcome, Completed) for each in ended):
             # The next job of that queue may run now, or this one again later, and nobody announces it.
             self._wake()
+        elif self._suspects is not None and any(each.claim.crash_flags for each in ended):
+            self._wake()  # the next suspect may be claimed
         if self._local_queue is not None:
             await self._local_queue.have_settled(written, refused)
         await Reports(self._options.hooks, self._claimer.tasks).tell(written, refused)
@@ -239,15 +248,24 @@ class Life:
     def _was_swept(self) -> None:
         """Others have our jobs: let go of all that was claimed in the old name. Whatever comes of it is refused."""
         self._running.lose_all_but(self._identity.id)
-        if self._local_queue is not None:
-            self._local_queue.give_back()
+        self._give_back_waiting()
 
     def _is_fenced(self) -> bool:
         """Whether we may have been taken for dead. Then nothing is started: others may have it, or soon will."""
         return self._recovering is not None and not self._recovering.is_safe
 
     def _is_held_back(self) -> bool:
+        if self._suspects is not None and self._suspects.wants_room:
+            return True
         return self._is_fenced() or self._settler.unsettled > self._options.concurrency * MOST_UNSETTLED_PER_SLOT
+
+    def _holds(self, claim: Claim) -> bool:
+        """Whether the job of this claim runs, waits to run, or waits to be settled."""
+        return claim in self._known_claims() and claim not in self._settler.left_locked
+
+    def _give_back_waiting(self) -> None:
+        if self._local_queue is not None:
+            self._local_queue.give_back()
 
     def _known_claims(self) -> list[Claim]:
         waiting = () if self._local_queue is None else self._local_queue.claims
@@ -287,6 +305,8 @@ class Life:
                 self._children,
                 interrupted=interruptions.usual,
                 on_crash=options.recovery.settings.on_crash,
+                max_crashes=options.recovery.settings.max_crashes,
+                crash_window=options.recovery.settings.crash_window,
             ),
             hooks=options.hooks,
             client=self._client,
@@ -302,17 +322,45 @@ class Life:
             find_task=self._task_of,
             take=self._next_waiting,
             marks=self._make_marks(),
+            make_room=self._make_room,
             is_fenced=self._is_fenced,
             interruptions=interruptions,
             on_end=self._has_free_slot,
         )
 
     def _make_marks(self) -> StartMarks | None:
+        if self._recovering is None:
+            return None
+        from ferryman.worker.start_marks import StartMarks  # noqa: PLC0415 - not every worker registers
+
+        default = None if self._options.local_queue is None else self._options.recovery.settings.on_crash
+        return StartMarks(self._connection, default, listed=self._waiting_list or ())
+
+    def _make_suspects(self) -> Suspects | None:
+        """Without recovery, nobody would know which jobs ran when this worker died."""
+        if self._recovering is None:
+            return None
+        return Suspects(
+            is_held=self._holds,
+            is_alone=lambda: len(self._running) <= 1,
+            give_back_waiting=self._give_back_waiting,
+            give_back=lambda claim: self._settler.settle(claim, Unstarted()),
+        )
+
+    async def _make_room(self, claim: Claim) -> bool:
+        return self._suspects is None or await self._suspects.make_room(claim)
+
+    def _make_waiting_list(self) -> WaitingList | None:
         if self._recovering is None or self._options.local_queue is None:
             return None
-        from ferryman.worker.start_marks import StartMarks  # noqa: PLC0415 - not every worker claims ahead
+        from ferryman.worker.waiting_list import WaitingList  # noqa: PLC0415 - not every worker claims ahead
 
-        return StartMarks(self._connection, self._options.recovery.settings.on_crash)
+        return WaitingList(
+            self._connection,
+            self._identity,
+            waiting=lambda: () if self._local_queue is None else self._local_queue.claims,
+            seconds=self._options.recovery.settings.heartbeat_interval.total_seconds(),
+        )
 
     def _make_claim_loop(self) -> ClaimLoop:
         return ClaimLoop(

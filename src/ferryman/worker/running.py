@@ -10,9 +10,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Unstarted
+from ferryman.worker.suspects import SECONDS_UNTIL_NEXT_ROOM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ferryman.tasks import Task
     from ferryman.worker.attempts import Attempts
@@ -29,6 +30,8 @@ SECONDS_AFTER_CANCELLING = 5.0
 """How long handlers may take to notice that they were cancelled."""
 SECONDS_OF_A_TURN = 0.0005
 """How long a slot may go on from job to job before others have their turn; all handlers share the loop."""
+_STARTS = Unstarted()
+"""The outcome of a job that is about to start, and of one that cannot after all."""
 
 
 class Running:
@@ -41,6 +44,7 @@ class Running:
     concurrency: how many slots there are
     take: the next job for a free slot, if one waits in a local queue
     marks: where the start of a job is marked, for those that need it; None if no job does
+    make_room: waits until a job that must run alone does; False if it must go back
     is_fenced: whether others may have taken this worker for dead
     on_end: called when a slot is free again
     """
@@ -55,6 +59,7 @@ class Running:
         find_task: Callable[[Claim], Task[..., Any]],
         take: Callable[[], Claim | None],
         marks: StartMarks | None,
+        make_room: Callable[[Claim], Awaitable[bool]],
         is_fenced: Callable[[], bool],
         interruptions: Interruptions,
         on_end: Callable[[], None],
@@ -66,6 +71,7 @@ class Running:
         self._find_task = find_task
         self._take = take
         self._marks = marks
+        self._make_room = make_room
         self._is_fenced = is_fenced
         self._interruptions = interruptions
         self._on_end = on_end
@@ -195,14 +201,13 @@ class Running:
 
     async def _attempt(self, claim: Claim, me: asyncio.Task[None], *, is_fenced: bool) -> bool:
         """Make an attempt and settle its outcome; whether it has simply completed."""
-        outcome: Outcome | None = Unstarted()
+        outcome: Outcome | None = _STARTS
         try:
             task = self._find_task(claim)
             if self._marks is not None and self._marks.are_needed(task, claim):
-                if not await self._is_marked(self._marks, claim):
-                    outcome = None  # somebody else has it
+                outcome = await self._before_start(self._marks, claim)
                 is_fenced = self._is_fenced()
-            if outcome is not None and not is_fenced:
+            if outcome is _STARTS and not is_fenced:
                 outcome = self._interruptions.usual
                 outcome = await self._attempts.of(task)(claim, me.cancelling)
         except asyncio.CancelledError:
@@ -244,10 +249,13 @@ class Running:
         else:
             self._settler.settle(claim, decided)
 
-    async def _is_marked(self, marks: StartMarks, claim: Claim) -> bool:
+    async def _before_start(self, marks: StartMarks, claim: Claim) -> Unstarted | None:
+        """Do what must be done before the job starts; `_STARTS` if it may, None if it is no longer ours."""
         self._unmarked.add(claim)
         try:
-            return await marks.mark(claim)
+            if claim.runs_alone and not await self._make_room(claim):
+                return Unstarted(SECONDS_UNTIL_NEXT_ROOM)
+            return _STARTS if await marks.mark(claim) else None
         finally:
             self._unmarked.discard(claim)
 
