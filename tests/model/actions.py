@@ -15,7 +15,7 @@ from ferryman.jobs import JobKeyMode, JobSpec
 from ferryman.queries import beating, working
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
 from ferryman.recovery.metadata import worker_metadata
-from ferryman.recovery.policies import store_policies
+from ferryman.recovery.policies import own_policies, store_policies
 from ferryman.recovery.results import SweepStaleWorkersOptions
 from ferryman.recovery.sweeping import Sweep, sweep_once
 from ferryman.recovery.watching import Dead, Observer, Sign
@@ -185,7 +185,14 @@ class Actions:
         if worker.kind == "rust":
             return {}
         config = replace(self.settings, on_crash=worker.on_crash)
-        told = worker_metadata(config, version="1", tasks=[], concurrency=1, prefetches=worker.prefetches)
+        told = worker_metadata(
+            config,
+            version="1",
+            tasks=[],
+            concurrency=1,
+            prefetches=worker.prefetches,
+            policies=own_policies(app.tasks.values()),
+        )
         return {**told, "session_key": worker.session_key}
 
     def _note_registered(self, worker: Worker) -> None:
@@ -196,6 +203,7 @@ class Actions:
             beat_interval=30.0 if says_little else float(LOOK),
             session_key=worker.session_key,
             on_crash=None if says_little else worker.on_crash,
+            isolates=not says_little,
         )
 
     def _open_session(self, worker: Worker) -> None:
@@ -279,7 +287,12 @@ class Actions:
             assert told == (job.attempts, job.max_attempts, job.locked_at, job.last_error, job.queue is not None)
             assert claim.job(job.task).queue_name == job.queue
         worker.held += [
-            Held(claim, job.task, job.queue, has_started=not worker.prefetches)
+            Held(
+                claim,
+                job.task,
+                job.queue,
+                has_started=not worker.prefetches and not (worker.is_ours and claim.crash_flags),
+            )
             for claim, job in zip(claims, jobs, strict=True)
         ]
         if claims:

@@ -57,6 +57,18 @@ async def test_hooks_of_a_client_are_asked_when_it_sweeps(tables: Tables, long_u
         assert (await client.sweep_stale_workers()).recovered_count == 0
 
 
+async def test_hooks_hear_whether_the_job_had_started(tables: Tables, sweeper: Client) -> None:
+    tables.policy("fail", "marked")
+    tables.worker(prefetches=True)
+    expected = {tables.held_job(identifier="marked"): True, tables.held_job(identifier="marked"): False}
+    tables.mark(next(iter(expected)))
+    expected[tables.held_job(identifier="requeued")] = None
+    hooks, heard = HookRegistry(), {}
+    hooks.on(JobRecovery, lambda event: heard.update({event.job.id: event.started}))
+    await sweep_as_worker(sweeper, hooks=hooks)
+    assert heard == expected
+
+
 @pytest.mark.parametrize("answer", [None, JobRecoveryResult.Default()])
 async def test_default_recovers_the_job_as_configured(
     tables: Tables, sweeper: Client, answer: JobRecoveryResult | None

@@ -65,7 +65,10 @@ async def test_a_worker_registers_itself_and_says_what_it_is(app: App, client: C
         "tasks": ["nothing"],
         "concurrency": 7,
         "prefetches": True,
+        "suspects": True,
         "on_crash": "requeue",
+        "max_crashes": 3,
+        "policies": {},
         "beat_interval": QUICK["heartbeat_interval"],
         "session_key": session_key,
     }

@@ -76,7 +76,7 @@ def test_list_says_why_there_may_be_nobody(ferryman: Callable[..., Ran]) -> None
 
 
 def test_recover_gives_the_jobs_back_and_says_which(tables: Tables, ferryman: Callable[..., Ran]) -> None:
-    job_id = tables.held_job(tables.worker())
+    job_id = tables.held_job(tables.worker(prefetches=False))
     ran = ferryman("workers", "recover", "--delay", "1h")
     assert ran.code == 0
     assert ran.out.startswith("Dead: dead.\nRecovered 1 job:\n")
@@ -129,14 +129,16 @@ def test_unlock_is_at_home_here_too(tables: Tables, ferryman: Callable[..., Ran]
 
 
 def test_show_tells_the_story_of_crashes(tables: Tables, ferryman: Callable[..., Ran]) -> None:
-    job_id = tables.held_job(tables.worker())
+    job_id = tables.held_job(tables.worker(prefetches=False))
     tables.crashed_before(job_id, started=None, worker="first")
     ferryman("workers", "recover")
+    tables.crashed_before(job_id, worker="parent", reason="child process died", age="0 seconds")
     told = ferryman("jobs", "show", job_id).out.partition("\ncrashes\n")[2].splitlines()
     assert "attempt 1: first was lost before or while it ran (silent); requeue, by somebody" in told[0]
     assert "attempt 1: dead was lost while it ran (silent); requeue, by client " in told[1]
+    assert "attempt 1: its child process died in worker parent; requeue" in "".join(told)
     crashes = ferryman("jobs", "show", job_id, "--json").json["crashes"]
-    assert [crash["worker_id"] for crash in crashes] == ["first", "dead"]
+    assert [crash["worker_id"] for crash in crashes] == ["first", "dead", "parent"]
 
 
 def test_show_works_where_no_crashes_are_written_down(tables: Tables, ferryman: Callable[..., Ran]) -> None:

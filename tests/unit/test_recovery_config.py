@@ -21,6 +21,8 @@ CHOICES: dict[str, Any] = {
     "claimed_threshold": 70 * SECONDS,
     "on_crash": "retry",
     "max_crashes": 5,
+    "recover_claimed": False,
+    "recover_running": False,
     "crash_window": timedelta(hours=1),
     "unregistered_lock_timeout": timedelta(hours=4),
     "heartbeat_retention": None,
@@ -46,6 +48,7 @@ def test_the_defaults_of_what_only_we_have() -> None:
     settings = WorkerRecoveryConfig().settings
     assert (settings.lost_session_grace, settings.claimed_threshold) == (10 * SECONDS, 120 * SECONDS)
     assert (settings.on_crash, settings.max_crashes, settings.crash_window) == ("requeue", 3, timedelta(hours=72))
+    assert (settings.recover_claimed, settings.recover_running) == (True, True)
     assert settings.crash_retention == timedelta(days=30)
     assert settings.unregistered_lock_timeout is None
 

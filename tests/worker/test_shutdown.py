@@ -420,6 +420,7 @@ async def test_hooks_decide_about_jobs_that_a_shutdown_interrupts(
     [event] = asked
     assert (event.job.id, event.reason) == (added.id, FailureReason.SHUTDOWN_ABORTED)
     assert (event.worker_id, event.previous_worker_id) == (worker.worker_id, worker.worker_id)
+    assert event.started is True
     job = only_job(connection)
     assert (job.run_at, job.attempts, job.locked_at) == (later, 7, None)
     assert queues(connection)[0].locked_at is None

@@ -102,6 +102,8 @@ class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult], frozen=True, kw
     previous_worker_id: str
     """The worker that had claimed it."""
     reason: FailureReason
+    started: bool | None = None
+    """Whether its handler had started; None if that cannot be known."""
 
     def accepts(self, answer: object) -> TypeGuard[JobRecoveryResult]:
         """Only the members: the class that names them says nothing."""

@@ -35,7 +35,10 @@ worker as (
                 then 2 * cast(greatest(0, least(86400, cast(known.metadata -> 'beat_interval' as numeric))) as float8)
             else 2 * 30  -- a Rust worker does not say it; this is its default
         end as patience,
-        coalesce(known.metadata -> 'prefetches' = jsonb 'true', false) as prefetches
+        -- Null when the worker does not say: one in Rust may claim ahead.
+        case jsonb_typeof(known.metadata -> 'prefetches')
+            when 'boolean' then known.metadata -> 'prefetches' = jsonb 'true'
+        end as prefetches
     from
         :schema._private_workers as known
         left join observed
@@ -48,7 +51,7 @@ suspect as (
         greatest(cast(:threshold as float8), worker.patience) as threshold,
         worker.is_session_lost
         or worker.silence > greatest(cast(:threshold as float8), worker.patience) as is_suspected,
-        worker.prefetches
+        worker.prefetches is true
         and (
             worker.is_session_lost
             or worker.silence > greatest(cast(:claimed_threshold as float8), worker.patience)

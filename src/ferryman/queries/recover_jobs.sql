@@ -11,6 +11,8 @@
 --     delay                  seconds
 --     error                  null keeps the last one
 --     started, decision, reason   for the record; see _ferryman_crashes.sql
+--     suspicion              what the job's flags say from now on: 'none', or 'crashed' and perhaps more, 'suspect' or
+--                            'alone'; null leaves them as they are; see ferryman/recovery/crashes.py
 --
 -- A superseded job is only unlocked: it must not come back to life beside its successor. See is_superseded.sql.
 -- Locks: the rows of these jobs and queues, without waiting. What somebody else has locked is left for another time, and
@@ -28,7 +30,7 @@ with decided as (
         end as locked_at
     from json_to_recordset(cast(cast(:decisions as text) as json)) as item (
         id bigint, worker_id text, token bigint, effect text, delay float8, run_at timestamptz, attempts int,
-        error text, started boolean, decision text, reason text
+        error text, started boolean, decision text, reason text, suspicion text
     )
 ),
 met as (
@@ -100,6 +102,20 @@ done as (
         last_error = case
             when owned.is_superseded then coalesce(job.last_error, 'Superseded: its key was used again or removed while it was claimed')
             else coalesce(owned.error, job.last_error)
+        end,
+        flags = case
+            when owned.is_superseded or owned.suspicion is null then job.flags
+            when job.flags is not null and jsonb_typeof(job.flags) <> 'object' then job.flags
+            when owned.suspicion = 'none' or (owned.effect = 'retry' and owned.is_last)
+                then nullif(job.flags - array['ferryman:crashed', 'ferryman:suspect', 'ferryman:alone'], jsonb '{}')
+            else
+                jsonb_build_object('ferryman:crashed', cast(extract(epoch from now()) * 1000000 as bigint))
+                || coalesce(job.flags, jsonb '{}')
+                || case owned.suspicion
+                    when 'suspect' then jsonb '{"ferryman:suspect": true}'
+                    when 'alone' then jsonb '{"ferryman:suspect": true, "ferryman:alone": true}'
+                    else jsonb '{}'
+                end
         end,
         updated_at = now(),
         locked_by = null,

@@ -25,6 +25,7 @@ _LIST_ACTIVE_WORKERS = load_statement(__package__, "list_active_workers")
 _LIST_LOST_WORKERS = load_statement(__package__, "list_lost_workers")
 _LIST_CRASHES = load_statement(__package__, "list_crashes")
 _MARK_STARTED = load_statement(__package__, "mark_started")
+_LIST_WAITING = load_statement(__package__, "list_waiting")
 _UPSERT_TASK_POLICIES = load_statement(__package__, "upsert_task_policies")
 _READ_BEATS = load_statement(__package__, "read_beats")
 _DELETE_OLD_CRASHES = load_statement(__package__, "delete_old_crashes")
@@ -155,6 +156,14 @@ def mark_started(worker_id: str, claims: Iterable[tuple[int, int]]) -> Call:
     """
     job_ids, tokens = ("{" + ",".join(map(str, column)) + "}" for column in zip(*claims, strict=True))
     return Call(_MARK_STARTED, {"worker_id": worker_id, "job_ids": job_ids, "tokens": tokens})
+
+
+def list_waiting(worker_id: str, claims: Iterable[tuple[int, int]]) -> Call:
+    """Each claim is a job id and a token. The worker's id comes back, unless its row is gone or is being swept."""
+    by_token: dict[str, list[int]] = {}
+    for job_id, token in claims:
+        by_token.setdefault(str(token), []).append(job_id)
+    return Call(_LIST_WAITING, {"worker_id": worker_id, "waiting": json.dumps(by_token)})
 
 
 def upsert_task_policies(policies: Sequence[Mapping[str, Any]]) -> Call:

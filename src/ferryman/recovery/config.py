@@ -37,6 +37,8 @@ class RecoveryChoices(TypedDict, total=False):
     claimed_threshold: timedelta
     on_crash: OnCrash
     max_crashes: int | None
+    recover_claimed: bool
+    recover_running: bool
     crash_window: timedelta
     unregistered_lock_timeout: timedelta | None
     heartbeat_retention: timedelta | None
@@ -128,6 +130,14 @@ class WorkerRecoveryConfig:
     def max_crashes(self, value: int | None) -> WorkerRecoveryConfig:
         """A job fails for good at this many crashes within the window; None: never."""
         return self._with({"max_crashes": value})
+
+    def recover_claimed(self, value: bool) -> WorkerRecoveryConfig:
+        """Whether jobs that were claimed and never started are given back; if not, they stay locked."""
+        return self._with({"recover_claimed": value})
+
+    def recover_running(self, value: bool) -> WorkerRecoveryConfig:
+        """Whether jobs that were running, or may have been, are recovered; if not, they stay locked."""
+        return self._with({"recover_running": value})
 
     def crash_window(self, value: timedelta) -> WorkerRecoveryConfig:
         """How long a crash counts."""

@@ -147,7 +147,10 @@ class WorkerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    """A time that a job was taken from a dead worker; see `Recovery`."""
+    """A time that a job was taken from a dead worker, or that its own child process died; see `Recovery`.
+
+    reason: as in `Recovery`, or "child process died"
+    """
 
     noticed_at: datetime
     worker_id: str

@@ -49,6 +49,8 @@ class RecoverySettings:
         delay, "retry" uses the attempt, "fail" fails the job for good
     max_crashes: a job fails for good at this many crashes within `crash_window`, if its task does not say otherwise;
         None: never
+    recover_claimed: whether jobs that were claimed and never started are given back; if not, they stay locked
+    recover_running: whether jobs that were running, or may have been, are recovered; if not, they stay locked
     crash_window: how long a crash counts
     unregistered_lock_timeout: jobs of a worker that never registered are recovered when it has claimed nothing for
         this long; 1 second or more. None: never, so that Graphile's own rule of 4 hours holds
@@ -70,6 +72,8 @@ class RecoverySettings:
     claimed_threshold: timedelta = field(default_factory=lambda: _UNSET)
     on_crash: OnCrash = "requeue"
     max_crashes: int | None = 3
+    recover_claimed: bool = True
+    recover_running: bool = True
     crash_window: timedelta = timedelta(hours=72)
     unregistered_lock_timeout: timedelta | None = None
     heartbeat_retention: timedelta | None = timedelta(hours=24)
@@ -101,8 +105,9 @@ class RecoverySettings:
         return max(LEAST_CLAIMED_THRESHOLD, interval * BEATS_BEFORE_SILENCE)
 
     def _problems(self) -> Iterator[str]:
-        if not isinstance(self.enabled, bool):
-            yield f"enabled must be True or False; got {self.enabled!r}"
+        for name in ("enabled", "recover_claimed", "recover_running"):
+            if not isinstance(getattr(self, name), bool):
+                yield f"{name} must be True or False; got {getattr(self, name)!r}"
         for name, (least, most) in _SPANS.items():
             yield from _span_problems(name, getattr(self, name), least, most)
         for name in ("sweep_threshold", "claimed_threshold"):

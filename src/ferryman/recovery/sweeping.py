@@ -23,7 +23,7 @@ from ferryman.hooks.results import JobRecoveryResult
 from ferryman.queries import managing, recovering
 from ferryman.queries.rows import job_from_row
 from ferryman.recovery.by_hand import still_silent
-from ferryman.recovery.crashes import CrashFacts, CrashRules, DeadWorker, decide
+from ferryman.recovery.crashes import CrashFacts, CrashRules, DeadWorker, decide, has_started
 from ferryman.recovery.results import (
     Recovery,
     SweepStaleWorkersOptions,
@@ -123,6 +123,8 @@ class Sweep:
             on_crash=settings.on_crash,
             max_crashes=settings.max_crashes,
             crash_window=settings.crash_window.total_seconds(),
+            recover_claimed=settings.recover_claimed,
+            recover_running=settings.recover_running,
         )
 
 
@@ -402,6 +404,7 @@ def _ask(sweep: Sweep, batch: _Batch) -> Steps[Answers]:
             worker_id=sweep.recovered_by,
             previous_worker_id=facts.worker_id,
             reason=FailureReason.WORKER_CRASHED,
+            started=has_started(facts, batch.workers[facts.worker_id]),
         )
         [(answer,)] = yield Decide(sweep.hooks, event, sweep.hook_seconds)
         answers[facts.job_id, facts.token] = answer

@@ -174,8 +174,8 @@ class Attempts:
                 return Completed(seconds)
             case Fail(message=message):
                 # A batch that failed in part keeps what is left of it.
-                left = ending.payload_json if isinstance(ending, Failed) else None
-                return Failed(storable_error(message), payload_json=left)
+                left, crash = (ending.payload_json, ending.crash) if isinstance(ending, Failed) else (None, None)
+                return Failed(storable_error(message), payload_json=left, crash=crash)
             case _:
                 return ending
 

@@ -8,7 +8,10 @@ import inspect
 import logging
 import time
 import traceback
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ferryman.client.lazy import same_queue
 from ferryman.worker import sync_points
@@ -27,11 +30,10 @@ from ferryman.worker.children import (
 )
 from ferryman.worker.deciding import batch_ending, decided_by, retry_seconds
 from ferryman.worker.forks import generation, leave_if_forked
-from ferryman.worker.outcomes import Completed, Ending, Failed, describe, storable_error
+from ferryman.worker.outcomes import Completed, Crash, Ending, Failed, describe, storable_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from datetime import timedelta
 
     from ferryman.context import WorkerContext
     from ferryman.retries import OnCrash
@@ -72,7 +74,8 @@ class OverTimeError(TimeoutError):
 class Handlers:
     """Calls handlers: on the loop, in a thread, in a child process.
 
-    on_crash: what becomes of a job whose process died, unless its task says otherwise
+    on_crash, max_crashes: what becomes of a job whose process died, unless its task says otherwise
+    crash_window: how long a crash counts
     """
 
     def __init__(
@@ -83,6 +86,8 @@ class Handlers:
         cancellations: Cancellations,
         interrupted: Interrupted,
         on_crash: OnCrash = "requeue",
+        max_crashes: int | None = 3,
+        crash_window: timedelta = timedelta(hours=72),
     ) -> None:
         self._threads = threads
         self._children = children
@@ -90,6 +95,8 @@ class Handlers:
         self._cancelled = cancellations.claims
         self._interrupted = interrupted
         self._on_crash = on_crash
+        self._max_crashes = max_crashes
+        self._crash_window = crash_window
         self._generation = generation()
 
     def caller(self, task: Task[..., Any]) -> Call:
@@ -178,14 +185,26 @@ class Handlers:
             case ChildTaskError():
                 return Failed(_told(error), delay=error.failure.delay)
             case _:
-                is_final = self._is_fatal(task, error)
-                delay = retry_seconds(task, claim.attempts, error)
-                return Failed(_told(error), delay=delay, is_final=is_final)
+                return self._after_failure(task, claim, error)
 
-    def _is_fatal(self, task: Task[..., Any], error: BaseException) -> bool:
-        """Whether the job's process died, and what it has done by then must not be done twice."""
-        on_crash = task.running.on_crash or self._on_crash
-        return isinstance(error, WorkerCrashed) and error.has_begun and on_crash == "fail"
+    def _after_failure(self, task: Task[..., Any], claim: Claim, error: BaseException) -> Failed:
+        told = _told(error)
+        if not isinstance(error, WorkerCrashed) or not error.has_begun:
+            return Failed(told, delay=retry_seconds(task, claim.attempts, error))
+        if (task.running.on_crash or self._on_crash) == "fail":
+            return Failed(told, is_final=True)  # what it has done by then must not be done twice
+        own = task.running.max_crashes
+        most = self._max_crashes if own is msgspec.UNSET else own
+        hours = self._crash_window.total_seconds() / 3600
+        crash = Crash(
+            most,
+            self._crash_window.total_seconds(),
+            storable_error(
+                f"{describe(error)}. This was crash number {most} within {hours:g} h, so the job failed for good. "
+                f"Fix the cause, then reschedule it with attempts=0.\n\n{told}"
+            ),
+        )
+        return Failed(told, delay=retry_seconds(task, claim.attempts, error), crash=crash)
 
 
 def _queue_of(context: WorkerContext) -> Mapping[str, Any] | None:

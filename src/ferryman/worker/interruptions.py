@@ -54,6 +54,7 @@ class Interruptions:
                 worker_id=claim.worker_id,
                 previous_worker_id=claim.worker_id,
                 reason=FailureReason.SHUTDOWN_ABORTED,
+                started=True,
             )
             async with asyncio.timeout(HOOK_SECONDS):
                 return await self._hooks.intercept(event)

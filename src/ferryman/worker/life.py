@@ -26,13 +26,14 @@ from ferryman.worker.interruptions import Interruptions
 from ferryman.worker.listener import Listener
 from ferryman.worker.long_jobs import LongJobs
 from ferryman.worker.loop_watch import LoopWatch
-from ferryman.worker.outcomes import Completed
+from ferryman.worker.outcomes import Completed, Unstarted
 from ferryman.worker.progress import Progress
 from ferryman.worker.reports import Reports
 from ferryman.worker.running import Running
 from ferryman.worker.schema_watch import SchemaWatch
 from ferryman.worker.settler import Settler
 from ferryman.worker.state import WorkerState
+from ferryman.worker.suspects import Suspects
 from ferryman.worker.telling import Telling
 from ferryman.worker.threads import Threads
 from ferryman.worker.trouble import Trouble
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from ferryman.worker.recycling import Recycling
     from ferryman.worker.start_marks import StartMarks
     from ferryman.worker.stopping import Stopping
+    from ferryman.worker.waiting_list import WaitingList
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -92,6 +94,8 @@ class Life:
             asyncio.get_running_loop(), slots=options.concurrency, running=lambda: len(self._running)
         )
         self._recovering = self._make_recovering()
+        self._suspects = self._make_suspects()
+        self._waiting_list = self._make_waiting_list()
         renewing = asyncio.Lock()
         self._claimer = Claimer(
             self._connection,
@@ -102,6 +106,7 @@ class Life:
             durable=options.durable_claims,
             known=self._known_claims,
             renewing=renewing,
+            suspects=self._suspects,
         )
         self._reports = Reports(
             options.hooks, lambda: self._claimer.all_tasks, self._state.tally, width=options.concurrency
@@ -284,6 +289,8 @@ class Life:
             duties["watch memory"] = self._recycling.watch
         if self._recovering is not None:
             duties["recover"] = self._recovering.run
+        if self._waiting_list is not None:
+            duties["list waiting jobs"] = self._waiting_list.run
         if listens:
             schema_watch = SchemaWatch(self._client, self._give_up)
             heard = {"jobs:insert": self._wake, "worker:migrate": schema_watch.announced}
@@ -336,6 +343,8 @@ class Life:
         if any(each.claim.queue_id is not None or not isinstance(each.outcome, Completed) for each in ended):
             # The next job of that queue may run now, or this one again later, and nobody announces it.
             self._wake()
+        elif self._suspects is not None and any(each.claim.crash_flags for each in ended):
+            self._wake()  # the next suspect may be claimed
         if self._local_queue is not None:
             self._local_queue.have_settled(written, refused)
         self._state.tally.written += len(written)
@@ -378,16 +387,25 @@ class Life:
     def _was_swept(self) -> None:
         """Others have our jobs: let go of all that was claimed in the old name. Whatever comes of it is refused."""
         self._running.lose_all_but(self._identity.id)
-        if self._local_queue is not None:
-            self._local_queue.give_back()
+        self._give_back_waiting()
 
     def _is_fenced(self) -> bool:
         """Whether we may have been taken for dead. Then nothing is started: others may have it, or soon will."""
         return self._recovering is not None and self._recovering.is_fenced()
 
     def _is_held_back(self) -> bool:
+        if self._suspects is not None and self._suspects.wants_room:
+            return True
         behind = max(self._settler.unsettled, self._untold)
         return self._is_fenced() or behind > self._options.concurrency * MOST_UNSETTLED_PER_SLOT
+
+    def _holds(self, claim: Claim) -> bool:
+        """Whether the job of this claim runs, waits to run, or waits to be settled."""
+        return claim in self._known_claims() and claim not in self._settler.left_locked
+
+    def _give_back_waiting(self) -> None:
+        if self._local_queue is not None:
+            self._local_queue.give_back()
 
     def _known_claims(self) -> list[Claim]:
         waiting = () if self._local_queue is None else self._local_queue.claims
@@ -438,6 +456,8 @@ class Life:
                 cancellations=cancellations,
                 interrupted=interruptions.usual,
                 on_crash=options.recovery.settings.on_crash,
+                max_crashes=options.recovery.settings.max_crashes,
+                crash_window=options.recovery.settings.crash_window,
             ),
             hooks=options.hooks,
             client=self._client,
@@ -456,6 +476,7 @@ class Life:
             find_task=self._task_of,
             take=self._next_waiting,
             marks=self._make_marks(),
+            make_room=self._make_room,
             is_fenced=None if self._recovering is None else self._recovering.is_fenced,
             identity=self._identity,
             cancellations=cancellations,
@@ -464,11 +485,38 @@ class Life:
         )
 
     def _make_marks(self) -> StartMarks | None:
+        if self._recovering is None:
+            return None
+        from ferryman.worker.start_marks import StartMarks  # noqa: PLC0415 - not every worker registers
+
+        default = None if self._options.local_queue is None else self._options.recovery.settings.on_crash
+        return StartMarks(self._connection, default, listed=self._waiting_list or ())
+
+    def _make_suspects(self) -> Suspects | None:
+        """Without recovery, nobody would know which jobs ran when this worker died."""
+        if self._recovering is None:
+            return None
+        return Suspects(
+            is_held=self._holds,
+            is_alone=lambda: len(self._running) <= 1,
+            give_back_waiting=self._give_back_waiting,
+            give_back=lambda claim: self._settler.settle(claim, Unstarted()),
+        )
+
+    async def _make_room(self, claim: Claim) -> bool:
+        return self._suspects is None or await self._suspects.make_room(claim)
+
+    def _make_waiting_list(self) -> WaitingList | None:
         if self._recovering is None or self._options.local_queue is None:
             return None
-        from ferryman.worker.start_marks import StartMarks  # noqa: PLC0415 - not every worker claims ahead
+        from ferryman.worker.waiting_list import WaitingList  # noqa: PLC0415 - not every worker claims ahead
 
-        return StartMarks(self._connection, self._options.recovery.settings.on_crash)
+        return WaitingList(
+            self._connection,
+            self._identity,
+            waiting=lambda: () if self._local_queue is None else self._local_queue.claims,
+            seconds=self._options.recovery.settings.heartbeat_interval.total_seconds(),
+        )
 
     def _make_claim_loop(self) -> ClaimLoop:
         return ClaimLoop(

@@ -23,7 +23,7 @@ from ferryman.recovery import retention
 from ferryman.recovery.beats import Beats
 from ferryman.recovery.metadata import worker_metadata
 from ferryman.recovery.observation_log import HeldLock
-from ferryman.recovery.policies import store_policies
+from ferryman.recovery.policies import own_policies, store_policies
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.recovery.sweeping import Progress, Sweep, sweep_into
 from ferryman.recovery.vain_sweeps import VainSweeps
@@ -101,6 +101,7 @@ class Recovering:
             tasks=[task.identifier for task in self._tasks],
             concurrency=concurrency,
             prefetches=prefetches,
+            policies=own_policies(self._tasks),
         )
         self._beats = Beats(
             client.address,

@@ -10,9 +10,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Unstarted
+from ferryman.worker.suspects import SECONDS_UNTIL_NEXT_ROOM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ferryman.tasks import Task
     from ferryman.worker.attempts import Attempts
@@ -43,6 +44,7 @@ class Running:
     concurrency: how many slots there are
     take: the next job for a free slot, if one waits in a local queue
     marks: where the start of a job is marked, for those that need it; None if no job does
+    make_room: waits until a job that must run alone does; False if it must go back
     is_fenced: whether others may have declared this worker dead; None if nobody would
     identity: the name of the worker; what was claimed in another is lost
     on_end: called when a slot is free again
@@ -58,6 +60,7 @@ class Running:
         find_task: Callable[[Claim], Task[..., Any]],
         take: Callable[[], Claim | None],
         marks: StartMarks | None,
+        make_room: Callable[[Claim], Awaitable[bool]],
         is_fenced: Callable[[], bool] | None,
         identity: Identity,
         cancellations: Cancellations,
@@ -71,6 +74,7 @@ class Running:
         self._find_task = find_task
         self._take = take
         self._marks = marks
+        self._make_room = make_room
         self._is_fenced = is_fenced
         self._identity = identity
         self._cancellations = cancellations
@@ -240,7 +244,9 @@ class Running:
         try:
             task = self._find_task(claim)
             if self._marks is not None and self._marks.are_needed(task, claim):
-                may_start = await self._is_marked(self._marks, claim) and self.may_start(claim)
+                unstarted = await self._before_start(self._marks, claim)
+                outcome = unstarted or outcome
+                may_start = unstarted is None and self.may_start(claim)
             if may_start:
                 outcome = self._interruptions.usual
                 outcome = await self._attempts.of(task)(claim, me.cancelling)
@@ -292,10 +298,13 @@ class Running:
             else:
                 self._settler.settle(claim, decided)
 
-    async def _is_marked(self, marks: StartMarks, claim: Claim) -> bool:
+    async def _before_start(self, marks: StartMarks, claim: Claim) -> Unstarted | None:
+        """Make room for the job and mark its start, where that is needed. None if it may start; else its outcome."""
         self._unmarked.add(claim)
         try:
-            return await marks.mark(claim)
+            if claim.runs_alone and not await self._make_room(claim):
+                return Unstarted(SECONDS_UNTIL_NEXT_ROOM)
+            return None if await marks.mark(claim) else Unstarted()
         finally:
             self._unmarked.discard(claim)
 

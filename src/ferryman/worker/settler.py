@@ -251,6 +251,11 @@ class Settler:
         self._left_locked.append(claim)
 
     @property
+    def left_locked(self) -> Sequence[Claim]:
+        """The claims whose jobs stay locked although they have ended."""
+        return self._left_locked
+
+    @property
     def held_claims(self) -> list[Claim]:
         """The claims of outcomes that are not written yet, or never will be."""
         return [*self._left_locked, *(settlement.claim for lane in self._lanes for settlement in lane.settlements)]

@@ -79,13 +79,18 @@ def _told(progress: JobProgress) -> str:
     return f"{progress.fraction:.0%}{message}  (told {timestamp(progress.reported_at)})"
 
 
+CHILD_DIED = "child process died"
+"""The reason of a crash that only a job's own child process has had."""
 _STARTED = {True: "while it ran", False: "before it had started", None: "before or while it ran"}
 
 
 def _story(crash: Crash) -> str:
     """When, in which attempt, who died and why we think so, and what was decided."""
+    when = f"{timestamp(crash.noticed_at)}  attempt {crash.attempt}"
+    if crash.reason == CHILD_DIED:
+        return f"{when}: its child process died in worker {clean_line(crash.worker_id)}; {crash.decision}"
     return (
-        f"{timestamp(crash.noticed_at)}  attempt {crash.attempt}: {clean_line(crash.worker_id)} was lost "
+        f"{when}: {clean_line(crash.worker_id)} was lost "
         f"{_STARTED[crash.started]} ({crash.reason}); {crash.decision}, by {clean_line(crash.recovered_by)}"
     )
 
