@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ferryman.embedded import EmbeddedPostgres
 
-UNKNOWN = {"wedged_queues", "workers", "long_locks", "poisoned_jobs", "leftovers"}
+UNKNOWN = {"wedged_queues", "workers", "recovery_locks", "long_locks", "poisoned_jobs", "leftovers"}
 
 
 @pytest.fixture(params=VERSIONS)
