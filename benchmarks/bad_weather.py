@@ -43,6 +43,8 @@ THRESHOLD = DEFAULTS.sweep_threshold.total_seconds()
 PATIENCE_SECONDS = 600.0
 RECOVERY: Mapping[str, Any] = {"enabled": True}
 AN_HOUR = 3600.0
+SECONDS_BETWEEN_LOOKS = 0.25
+"""Not more often: the loop of this program carries the networks of all scenes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ async def _when(is_true: Callable[[], Any]) -> float:
     while not is_true():
         if time.monotonic() > begun + PATIENCE_SECONDS:
             return float("inf")
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
     return time.monotonic() - begun
 
 
@@ -145,6 +147,7 @@ async def hung_hook(scene: Scene) -> Outcome:
             job = await scene.hold(victim)
             scene.kill(victim)
             seconds = await scene.until_free(job, victim)
+            scene.fleet.rows("delete from graphile_worker._private_jobs where id = %s", job)
     return scene.outcome(seconds)
 
 

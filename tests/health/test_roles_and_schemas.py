@@ -109,6 +109,7 @@ def test_missing_extensions_are_a_warning_and_leave_the_other_checks_alone(sync_
         "schema": Severity.WARNING,
         "wedged_queues": Severity.NOTICE,
         "workers": Severity.NOTICE,
+        "recovery_locks": Severity.NOTICE,
         "long_locks": Severity.NOTICE,
         "unregistered_locks": Severity.NOTICE,
         "recovery_locks": Severity.NOTICE,
