@@ -93,7 +93,12 @@ async def test_a_swept_worker_is_remembered(tables: Tables, sweeper: Client) -> 
     tables.held_job("dead")
     await sweep_as_worker(sweeper)
     (lost,) = await sweeper.list_lost_workers()
-    assert (lost.worker_id, lost.reason, lost.recovered_jobs, lost.metadata) == ("dead", "silent", 2, {"host": "h"})
+    assert (lost.worker_id, lost.reason, lost.recovered_jobs, lost.metadata) == (
+        "dead",
+        "silent",
+        2,
+        {"host": "h", "beat_interval": 0},
+    )
     assert lost.last_heartbeat_at is not None
     assert lost.noticed_at - lost.last_heartbeat_at > timedelta(minutes=59)
 
