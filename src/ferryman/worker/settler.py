@@ -242,7 +242,12 @@ class Settler:
         try:
             rows = await self._connection.fetch(working.find_jobs(job_ids))
         except FerrymanError as error:
-            logger.debug("it is not known yet who owns %d jobs: %s", len(settlements), error)
+            logger.warning(
+                "could not ask who owns %d jobs whose outcomes were not written; retrying: %s",
+                len(settlements),
+                error,
+                extra={"event": "owners_unknown", "count": len(settlements)},
+            )
             return None
         return {job_id: (locked_by, token) for job_id, locked_by, token in rows}
 
