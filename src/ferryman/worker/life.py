@@ -343,7 +343,7 @@ class Life:
         if any(each.claim.queue_id is not None or not isinstance(each.outcome, Completed) for each in ended):
             # The next job of that queue may run now, or this one again later, and nobody announces it.
             self._wake()
-        elif self._suspects is not None and any(each.claim.crash_flags for each in ended):
+        elif self._suspects is not None and self._suspects.is_any_of(ended):
             self._wake()  # the next suspect may be claimed
         if self._local_queue is not None:
             self._local_queue.have_settled(written, refused)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ferryman.worker.claims import Claim
+    from ferryman.worker.outcomes import Settlement
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -63,6 +64,10 @@ class Suspects:
         if self._held is not None and not self._is_held(self._held):
             self._held = None
         return () if self._held is None else (SUSPECT_FLAG,)
+
+    def is_any_of(self, settlements: Sequence[Settlement]) -> bool:
+        """True if the suspect that this worker holds is among these."""
+        return self._held is not None and any(each.claim is self._held for each in settlements)
 
     def admit(self, claims: Sequence[Claim]) -> Sequence[Claim]:
         """Those that may go on; the others are given back. For the claims of one statement, in their order."""
