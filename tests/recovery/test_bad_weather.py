@@ -188,7 +188,7 @@ async def test_a_hook_that_takes_too_long_is_cancelled_and_named(caplog: pytest.
     async def see(event: WorkerRecovered) -> None:
         seen.append("told")
 
-    teller = Teller(hooks, limit=0.05)
+    teller = Teller(hooks, within=timedelta(seconds=0.05))
     event = WorkerRecovered(worker_id="sweeper", dead_worker_ids=("dead",), jobs_recovered=1)
     teller.tell(event, event)
     await teller.told()
