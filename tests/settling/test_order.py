@@ -140,7 +140,7 @@ async def test_a_claim_that_comes_back_to_a_worker_that_may_be_dead_leaves_the_o
     turns: Turns, tables: Tables, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_safe = True
-    monkeypatch.setattr(Recovering, "is_safe", property(lambda _: is_safe))
+    monkeypatch.setattr(Recovering, "is_fenced", lambda _: not is_safe)
     due = turns.add()
     recovery = WorkerRecoveryConfig(enabled=True)  # which sweeps once a minute, and beats too seldom to get in between
 
