@@ -10,6 +10,7 @@ import pytest
 
 from ferryman import App, JobSpec, JobState, Repair, Severity, Worker
 from tests.health.looking import look, one, sweep
+from tests.support.tables import OURS
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
@@ -137,8 +138,10 @@ def test_jobs_that_failed_for_good_are_a_notice(sync_client: SyncClient) -> None
 
 
 def test_a_job_that_killed_its_workers_is_a_warning_until_it_is_let_go(sync_client: SyncClient, tables: Tables) -> None:
-    tables.worker("dead")
+    tables.worker("dead", **OURS)
     poison = tables.held_job("dead", identifier="resize")
+    tables.suspect(poison, "alone")
+    tables.mark(poison)
     for _ in range(2):
         tables.crashed_before(poison)
     sweep(sync_client)
