@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman import JobSpec, RawJobSpec, RescheduleJobOptions, WorkerContext
-from tests.support.workers import jobs, queues, run_all
+from ferryman import App, JobSpec, RawJobSpec, RescheduleJobOptions, WorkerContext
+from tests.support.workers import jobs, queues, run_all, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     import psycopg
 
-    from ferryman import App, Client
+    from ferryman import Client
 
 LATER = JobSpec(run_at=datetime(2100, 1, 1, tzinfo=UTC))
 
@@ -50,6 +50,32 @@ async def test_jobs_that_a_handler_adds_are_run_too(app: App, client: Client, co
     await run_all(app)
 
     assert (sorted(ran), jobs(connection)) == ([1, 2, 3, 4, 5, 6], [])
+
+
+async def test_the_context_has_the_worker_and_a_client_with_its_schema_and_its_clock(database: str) -> None:
+    app = App(database, schema="elsewhere")
+    seen: dict[str, object] = {}
+
+    @app.task
+    async def look(ctx: WorkerContext) -> None:
+        assert ctx.client is not None
+        added = await ctx.client.add_raw_job("later")
+        seen.update(worker=ctx.worker_id, locked_by=ctx.job.locked_by, task=ctx.job.task_identifier)
+        seen.update(schema=ctx.client.schema.name, has_local_time=added.run_at != added.created_at)
+
+    async with app.client() as client:
+        await client.migrate()
+        for use_local_time in (True, False):
+            await client.add_raw_job("look")
+            worker = worker_of(app, use_local_time=use_local_time)
+            await worker.run_once()
+            assert seen == {
+                "worker": worker.worker_id,
+                "locked_by": worker.worker_id,
+                "task": "look",
+                "schema": "elsewhere",
+                "has_local_time": use_local_time,
+            }
 
 
 async def test_batches_that_a_handler_adds_are_lists(app: App, client: Client, connection: psycopg.Connection) -> None:
