@@ -99,7 +99,7 @@ async def test_a_job_without_attempts_left_stays_as_failed(
     await run_all(app)
 
     job = only_job(connection)
-    assert (job.attempts, job.max_attempts, job.is_available) == (3, 3, False)
+    assert (job.attempts, job.max_attempts, job.is_available, job.locked_at) == (3, 3, False, None)
     assert job.last_error.startswith("ValueError: never")
 
 
