@@ -16,7 +16,7 @@ PYTEST := $(BIN)/pytest --dist load --maxschedchunk 1 --durations 10 --durations
 ON_DATABASES := $(addprefix tests/,client worker settling recovery schema cron health plans model faults)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check check-style check-types check-imports check-tests bench clean proof proof-kills proof-chaos proof-recovery proof-plans proof-model proof-soak proof-keys proof-servers proof-short
+.PHONY: help demo test test-fast check check-style check-types check-imports check-tests bench clean proof proof-kills proof-poison proof-chaos proof-recovery proof-plans proof-model proof-soak proof-keys proof-servers proof-short
 
 help:  ## Show these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,10 +52,13 @@ bench: $(VENV)/ready  ## Measure Ferryman beside its peers; installs them first,
 	@$(BIN)/python -m benchmarks
 
 # What `make test` runs in a short form, in full. All of it takes hours; `PART=short` is a middle way of ten minutes.
-proof: $(addprefix proof-,$(or $(PART),kills chaos recovery plans model soak keys servers))  ## Prove it in full, or one PART=kills|chaos|recovery|plans|model|soak|keys|servers|short
+proof: $(addprefix proof-,$(or $(PART),kills poison chaos recovery plans model soak keys servers))  ## Prove it in full, or one PART=kills|poison|chaos|recovery|plans|model|soak|keys|servers|short
 
 proof-kills: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.kill --kills 10000 --zombies 200 --seed 1 | tee docs/proof/kills-seed-1.txt
+
+proof-poison: $(VENV)/ready
+	@$(BIN)/python -m benchmarks.kill --kills 0 --deaths 1000 --seed 2 | tee docs/proof/poison-seed-2.txt
 
 proof-chaos: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.chaos --minutes 10 --seed 1 | tee docs/proof/chaos-seed-1.txt
@@ -63,6 +66,7 @@ proof-chaos: $(VENV)/ready
 proof-recovery: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.recovery_time --trials 100 | tee docs/proof/recovery-time.txt
 	@$(BIN)/python -m benchmarks.recovery_time --trials 100 --pooler | tee docs/proof/recovery-time-pooler.txt
+	@$(BIN)/python -m benchmarks.bad_weather | tee docs/proof/bad-weather.txt
 
 proof-plans: $(VENV)/ready
 	@FERRYMAN_PROOF=1 $(PYTEST) --numprocesses $(CORES) tests/plans

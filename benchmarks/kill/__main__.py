@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import json
 import os
@@ -24,6 +25,7 @@ import ferryman
 from benchmarks.kill import checker, report
 from benchmarks.kill.directing import Stage, run_kills
 from benchmarks.kill.plan import digest
+from benchmarks.kill.poisoning import judge_poison, run_poison
 from benchmarks.kill.zombies import run_zombies
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
@@ -52,6 +54,16 @@ def main() -> int:
     if options.kills:
         title = f"{options.kills:,} kills, seed {options.seed}, plan {digest(options.seed, options.kills)}"
         parts.append((title, lambda stage: run_kills(stage, kills=options.kills, seed=options.seed)))
+    if options.deaths:
+        title = f"{options.deaths:,} deaths by {options.poison:.0%} poisonous jobs, seed {options.seed}"
+        poison = functools.partial(
+            run_poison,
+            deaths=options.deaths,
+            share=options.poison,
+            concurrency=options.concurrency,
+            seed=options.seed,
+        )
+        parts.append((title, poison))
     if options.zombies:
         title = f"{options.zombies:,} zombies, seed {options.seed}"
         parts.append((title, lambda stage: run_zombies(stage, rounds=options.zombies, seed=options.seed)))
@@ -94,9 +106,21 @@ def _versions(stage: Stage) -> str:
 
 def _judge(folder: Path) -> int:
     lines = read_history(folder)
+    if any(line["event"] == "poisonous" for line in lines):
+        return _pronounce_poison(lines)
     # Without kills, every frozen worker was thawed and had time to notice.
     is_about_zombies = not any(line["event"] == "killing" for line in lines)
     return pronounce(checker.judge(lines, thawed_are_refused=is_about_zombies), lines)
+
+
+def _pronounce_poison(lines: list[Line]) -> int:
+    told, breaches = judge_poison(lines)
+    verdict = checker.judge(lines)
+    code = pronounce(verdict, lines)
+    print(told)
+    for breach in breaches:
+        print(f"BREACH: {breach.text}")
+    return max(code, 1 if breaches else 0)
 
 
 def pronounce(verdict: Verdict, lines: list[Line]) -> int:
@@ -162,6 +186,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Kill workers, and check that nothing goes wrong.")
     parser.add_argument("--kills", type=int, default=200, help="how many worker processes to kill (default: 200)")
     parser.add_argument("--zombies", type=int, default=0, help="how many to freeze, sweep and thaw (default: 0)")
+    parser.add_argument("--deaths", type=int, default=0, help="how many workers poisonous jobs shall kill (default: 0)")
+    parser.add_argument("--poison", type=float, default=0.05, help="the share of poisonous jobs (default: 0.05)")
+    parser.add_argument("--concurrency", type=int, default=20, help="slots of workers beside poison (default: 20)")
     add_usual_options(parser)
     return parser.parse_args()
 

@@ -14,12 +14,14 @@ Queues one at a time   Two runs of a named queue never overlap. A run lasts unti
                        period was over: a thread cannot be cancelled.
 Attempts               Each run has exactly the attempt that the past of the job explains, never one beyond the limit.
 Superseded             A job whose key was taken over is never claimed after that.
-Poison                 Nobody survives more crashes than allowed, and nobody is poisoned for fewer.
+Poison                 Nobody survives more crashes than allowed without an ordinary end between them, and nobody is
+                       poisoned for fewer.
 The end                No job and no queue stays locked, no worker stays registered, and every worker can end.
 """
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import signal
@@ -493,12 +495,19 @@ def revived_jobs(past: Past) -> Iterator[Breach]:
 
 def wrong_poison(past: Past) -> Iterator[Breach]:
     for number, crashes in past.crashes.items():
-        counted = sum(crash["started"] is not False and crash["decision"] != "superseded" for crash in crashes)
-        known = sum(crash["started"] is True and crash["decision"] != "superseded" for crash in crashes)
-        if known > MAX_CRASHES:
-            yield Breach(f"job {crashes[0]['job']} crashed {known} times", number)
-        if any(crash["decision"] == "poisoned" for crash in crashes) and counted < MAX_CRASHES:
-            yield Breach(f"job {crashes[0]['job']} was poisoned after {counted} crashes", number)
+        counted = [crash for crash in crashes if crash["started"] is not False and crash["decision"] != "superseded"]
+        most = _most_in_a_row(past, number, counted)
+        if most > MAX_CRASHES:
+            yield Breach(f"job {crashes[0]['job']} crashed {most} times", number)
+        if any(crash["decision"] == "poisoned" for crash in crashes) and len(counted) < MAX_CRASHES:
+            yield Breach(f"job {crashes[0]['job']} was poisoned after {len(counted)} crashes", number)
+
+
+def _most_in_a_row(past: Past, number: int, crashes: Sequence[Line]) -> int:
+    """How many crashes the job had at most without an ordinary end between them."""
+    ends = sorted(run.claimed for run in past.runs.get(number, ()) if run.end in PLANNED)
+    rows = Counter(bisect.bisect(ends, crash["noticed"]) for crash in crashes)
+    return max(rows.values(), default=0)
 
 
 def leftovers(past: Past) -> Iterator[Breach]:

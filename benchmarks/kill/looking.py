@@ -53,11 +53,11 @@ class Looking:
         return {row["pid"] for row in rows}
 
     def crashes(self) -> list[dict[str, Any]]:
-        """Every job that was taken from a dead worker, as the sweeps wrote it down."""
+        """Every job that was taken from a dead worker, as the sweeps wrote it down. Deaths of children are not."""
         return self._rows(
             "select job_id as job, worker_id as worker, recovered_by, attempt, started, decision, reason,"
             " cast(extract(epoch from noticed_at) * 1000000 as bigint) as noticed"
-            f" from {SCHEMA}._ferryman_crashes order by id"
+            f" from {SCHEMA}._ferryman_crashes where reason <> 'child process died' order by id"
         )
 
     def jobs_left(self) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ferryman.control import Fail, Retry, Snooze
     from ferryman.cron import Cron, Crontab, CrontabFill, CrontabTimer, Weekday, parse_crontab
     from ferryman.errors import FerrymanError, LeaseLostError, WorkerCrashed
+    from ferryman.far_times import FarTime
     from ferryman.health import Finding, HealthLimits, HealthReport, Repair, Repaired, Severity, Tuned, Tuning
     from ferryman.jobs import Job, JobKeyMode, JobSpec, JobState, NewJob, RawJobSpec, RescheduleJobOptions
     from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
         Recovery,
         SweepStaleWorkersOptions,
         SweepStaleWorkersResult,
+        UnregisteredWorker,
+        WorkerState,
     )
     from ferryman.tasks import Task
     from ferryman.worker import BatchResult, LocalQueueConfig, Worker, WorkerOptions, WorkerShutdownConfig
@@ -46,6 +49,7 @@ __all__ = [
     "CrontabFill",
     "CrontabTimer",
     "Fail",
+    "FarTime",
     "FerrymanError",
     "Finding",
     "HealthLimits",
@@ -78,6 +82,7 @@ __all__ = [
     "Task",
     "Tuned",
     "Tuning",
+    "UnregisteredWorker",
     "Weekday",
     "Worker",
     "WorkerContext",
@@ -85,6 +90,7 @@ __all__ = [
     "WorkerOptions",
     "WorkerRecoveryConfig",
     "WorkerShutdownConfig",
+    "WorkerState",
     "__version__",
     "parse_crontab",
 ]
@@ -100,11 +106,13 @@ if not TYPE_CHECKING:
             "ferryman.control": "Fail Retry Snooze",
             "ferryman.cron": "Cron Crontab CrontabFill CrontabTimer Weekday parse_crontab",
             "ferryman.errors": "FerrymanError LeaseLostError WorkerCrashed",
+            "ferryman.far_times": "FarTime",
             "ferryman.health": "Finding HealthLimits HealthReport Repair Repaired Severity Tuned Tuning",
             "ferryman.jobs": "Job JobKeyMode JobSpec JobState NewJob RawJobSpec RescheduleJobOptions",
             "ferryman.recovery.config": "INFRASTRUCTURE_RESILIENT_FLAG WorkerRecoveryConfig",
             "ferryman.recovery.results": (
-                "ActiveWorker Crash LostWorker Pruned Recovery SweepStaleWorkersOptions SweepStaleWorkersResult"
+                "ActiveWorker Crash LostWorker Pruned Recovery SweepStaleWorkersOptions SweepStaleWorkersResult "
+                "UnregisteredWorker WorkerState"
             ),
             "ferryman.tasks": "Task",
             "ferryman.worker": "BatchResult LocalQueueConfig Worker WorkerOptions WorkerShutdownConfig",

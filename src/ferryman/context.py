@@ -13,7 +13,7 @@ from ferryman.errors import TaskError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ferryman.client import Client
+    from ferryman.client import Client, SyncClient
     from ferryman.jobs import Job
     from ferryman.leases import Lease
 
@@ -33,7 +33,8 @@ class WorkerContext:
 
     job: the job as it was when it was claimed
     worker_id: the worker that runs it
-    client: adds and changes jobs; None in a child process
+    client: adds and changes jobs: a `Client` whose methods are awaited in an async handler, a `SyncClient` in a plain
+        `def`, where type checkers know it as `sync_client`
     extensions: what the worker's options brought along
     shutting_down: set when the worker has begun to end; the handler may finish early, or ignore it
     lease: the hold on the job, which `complete_in` and `lease_lost` speak of
@@ -47,6 +48,16 @@ class WorkerContext:
     shutting_down: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     lease: Lease | None = field(default=None, repr=False)
     report: Callable[[float, str | None], None] = field(default=_ignore, repr=False)
+
+    @property
+    def sync_client(self) -> SyncClient:
+        """The client of a plain `def` handler: the same as `client`, under the type that it has there."""
+        if self.client is None or getattr(self.client, "_is_blocking", True) is False:
+            raise TaskError(
+                "ctx.sync_client is for plain `def` handlers that a worker runs. In an async one, await the methods of "
+                "ctx.client; in a test, give the context a SyncClient as client."
+            )
+        return cast("SyncClient", self.client)
 
     @property
     def payload(self) -> Any:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
 
 from ferryman.errors import FerrymanError
 from ferryman.payloads import encode_payload
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 
 class Retry(FerrymanError):  # noqa: N818 - a decision, not an error
     """The attempt failed; the next one shall come after another delay, or work on another payload.
 
-    after: how long to wait, instead of what the task's policy says
+    after: how long to wait, instead of what the task's policy says; `TypeError` if it is not a timedelta
     payload: what the next attempt gets; None keeps the payload. It is stored together with the failure
     """
 
@@ -22,7 +19,7 @@ class Retry(FerrymanError):  # noqa: N818 - a decision, not an error
         self, reason: str = "the handler asked for a retry", *, after: timedelta | None = None, payload: object = None
     ) -> None:
         super().__init__(reason)
-        self.after = after
+        self.after = None if after is None else _checked(after, "Retry(after=…)")
         self.payload_json = None if payload is None else encode_payload(payload)
 
 
@@ -34,8 +31,18 @@ class Fail(FerrymanError):  # noqa: N818
 
 
 class Snooze(FerrymanError):  # noqa: N818
-    """Nothing failed; run the job again after this delay, and do not count the attempt."""
+    """Nothing failed; run the job again after this delay, and do not count the attempt.
+
+    delay: how long to wait; `TypeError` if it is not a timedelta
+    """
 
     def __init__(self, delay: timedelta) -> None:
         super().__init__(f"snoozed for {delay}")
-        self.delay = delay
+        self.delay = _checked(delay, "Snooze(…)")
+
+
+def _checked(delay: timedelta, where: str) -> timedelta:
+    # Here, where the traceback shows the line that is wrong, and not when the worker looks at it.
+    if not isinstance(delay, timedelta):
+        raise TypeError(f"{where} takes a timedelta, not {delay!r}: say timedelta(seconds=…)")
+    return delay

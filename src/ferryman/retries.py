@@ -76,7 +76,7 @@ class CustomDelay(msgspec.Struct, frozen=True):
 
     def delay(self, attempts: int, error: BaseException) -> timedelta | None:
         """The delay."""
-        decided = self.decide(attempts, error)
+        decided = checked_delay(self.decide(attempts, error))
         return None if decided is None else _jittered(decided.total_seconds(), self.jitter)
 
 
@@ -90,6 +90,13 @@ def as_policy(policy: AnyRetryPolicy) -> RetryPolicy:
     if not callable(policy):
         raise ConfigurationError(f"retry must be a retry policy or a function, not {type(policy).__name__}")
     return CustomDelay(policy)
+
+
+def checked_delay(delay: timedelta | None) -> timedelta | None:
+    """What a policy has decided, or `TypeError` if it is neither a timedelta nor None."""
+    if delay is not None and not isinstance(delay, timedelta):
+        raise TypeError(f"a retry policy returns a timedelta or None, not {delay!r}: say timedelta(seconds=…)")
+    return delay
 
 
 def _check(seconds: float, jitter: float) -> None:

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from ferryman.cli.lazy import LazyGroup
+from ferryman.cli.numbers import Number, Whole
 from ferryman.cli.program import program
 
 if TYPE_CHECKING:
@@ -91,3 +92,26 @@ def test_a_misspelled_command_is_answered_with_the_ones_there_are(run: Callable[
     assert ran.code == 2
     assert "no such command 'lits'; there are: add, list, show" in ran.err
     assert "More: ferryman jobs --help" in ran.err
+
+
+def _numbers() -> Iterator[object]:
+    for path, command, _ in _walk(program):
+        for parameter in command.params:
+            if isinstance(parameter.type, (click.types.IntParamType, click.types.FloatParamType)):
+                yield pytest.param(path, parameter, id=f"{' '.join(path)} {parameter.opts[0]}")
+
+
+@pytest.mark.parametrize(("path", "parameter"), [*_numbers()])
+def test_each_number_has_bounds_and_says_them(
+    run: Callable[..., Ran], path: tuple[str, ...], parameter: click.Parameter
+) -> None:
+    kind = parameter.type
+    assert isinstance(kind, (Whole, Number)), "every number has the type that has bounds"
+    for outside in (int(kind.min) - 1, int(kind.max) + 1, 10**30):
+        given = ["--", str(outside)] if isinstance(parameter, click.Argument) else [f"{parameter.opts[0]}={outside}"]
+        ran = run(*path, *given)
+        assert (ran.code, f"is not in the range {kind.min}<=x<={kind.max}" in ran.err) == (2, True), ran.err
+    assert (
+        f"{kind.min}<=x<={kind.max}" in "".join(run(*path, "--help").out.split())
+        or parameter.param_type_name != "option"
+    )

@@ -74,6 +74,15 @@ def test_an_empty_list_says_so(ferryman: Callable[..., Ran]) -> None:
     assert "No jobs to show." in ran.out
 
 
+@pytest.mark.usefixtures("some_jobs")
+def test_a_time_that_python_cannot_hold_is_shown_as_it_is(
+    ferryman: Callable[..., Ran], connection: psycopg.Connection
+) -> None:
+    connection.execute("update graphile_worker._private_jobs set run_at = 'infinity' where id = 1")
+    assert "infinity" in ferryman("jobs", "list").out.splitlines()[3]
+    assert ferryman("jobs", "show", 1, "--json").json["run_at"] == "infinity"
+
+
 def test_ids_are_whole_where_there_is_no_terminal(ferryman: Callable[..., Ran], connection: psycopg.Connection) -> None:
     connection.execute("alter table graphile_worker._private_jobs alter id restart with 9223372036854775807")
     ferryman("jobs", "add", "t" * 128, "--queue", "q" * 128, "--key", "k" * 512)

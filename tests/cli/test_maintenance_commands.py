@@ -86,6 +86,15 @@ def test_cleanup_does_several_things_at_once(ferryman: Callable[..., Ran], sync_
     assert ran.out == "Deleted failed jobs: 1\nDeleted unused queues: none\n"
 
 
+def test_cleanup_keeps_jobs_that_failed_a_short_time_ago_if_told_so(
+    ferryman: Callable[..., Ran], sync_client: SyncClient
+) -> None:
+    sync_client.permanently_fail_jobs([sync_client.add_raw_job("mail").id])
+
+    assert ferryman("cleanup", "delete-permafailed-jobs", "--older-than", "30d").out == "Deleted failed jobs: 0\n"
+    assert ferryman("cleanup", "delete-permafailed-jobs", "--older-than", "0s").out == "Deleted failed jobs: 1\n"
+
+
 def test_an_unknown_cleanup_is_a_usage_error(ferryman: Callable[..., Ran]) -> None:
     ran = ferryman("cleanup", "everything")
 

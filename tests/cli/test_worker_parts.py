@@ -21,7 +21,7 @@ from ferryman.cli.loops import loop_factory
 from ferryman.cli.worker import vitals
 from ferryman.cli.worker.health import serve_health
 from ferryman.cli.worker.logs import JsonFormatter, TextFormatter
-from ferryman.cli.worker.plan import RECOVERY, Plan
+from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.reloading import Files
 from ferryman.cli.worker.status_line import CLEAR_LINE, AboveStatusLine, StatusLine
 from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Counts, Vitals, liveness, readiness
@@ -102,6 +102,8 @@ def test_the_command_line_wins_over_the_application() -> None:
         concurrency=5,
         local_queue=LocalQueueConfig(size=50, ttl=timedelta(seconds=7)),
         forbidden_flags=["slow"],
+        max_jobs=5,
+        max_memory=2**28,
         complete_job_batch_delay=timedelta(seconds=1),
         shutdown=WorkerShutdownConfig(interrupted_job_retry_delay=timedelta(seconds=9)),
         extensions={"theirs": 1},
@@ -113,6 +115,8 @@ def test_the_command_line_wins_over_the_application() -> None:
         poll_seconds=0.5,
         grace_seconds=25,
         max_connections=3,
+        max_jobs=100,
+        child_max_memory=2**30,
         forbidden_flags=("huge",),
         no_listen=True,
     )
@@ -126,6 +130,7 @@ def test_the_command_line_wins_over_the_application() -> None:
         interrupted_job_retry_delay=timedelta(seconds=9),
     )
     assert (options.concurrency, options.poll_interval, options.max_connections) == (20, timedelta(seconds=0.5), 3)
+    assert (options.max_jobs, options.max_memory, options.child_max_memory) == (100, 2**28, 2**30)
     assert options.forbidden_flags == ("huge",)
     assert not options.use_notification_delivery
     assert options.complete_job_batch_delay == timedelta(seconds=1)
@@ -145,7 +150,7 @@ def test_what_the_command_line_leaves_out_the_application_decides() -> None:
     assert options.hooks.wants(JobComplete)
     assert not hooks.wants(JobComplete)
     signals = replace(asked.shutdown, listen_os_shutdown_signals=False)
-    assert replace(options, hooks=hooks) == replace(asked, shutdown=signals, recovery=RECOVERY)
+    assert replace(options, hooks=hooks) == replace(asked, shutdown=signals)
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,21 @@ def test_a_process_that_is_killed_or_dies_is_replaced(
     assert started.stop(signal.SIGINT) == 0
 
 
+def test_a_process_is_replaced_after_so_many_jobs_and_none_is_called_dead(
+    supervisor: Callable[..., RunningCommand], sync_client: SyncClient
+) -> None:
+    sync_client.add_raw_jobs([RawJobSpec("count", {}) for _ in range(50)])
+
+    started = supervisor("--max-jobs", "20", "--concurrency", "1")
+
+    until_blocking(lambda: sync_client.counts().total == 0, "all jobs are done")
+    told = started.wait_for_event("process_recycled", times=2)
+    assert all("it has run" in each["message"] for each in told)
+    assert started.events("process_replaced") == []
+    started.wait_for_event("worker_started", times=3)
+    assert started.stop(signal.SIGTERM) == 0
+
+
 def test_a_process_that_dies_again_and_again_is_waited_for_ever_longer() -> None:
     assert [pause_after(deaths) for deaths in (0, 1, 2, 3)] == [0.0, 0.2, 0.4, 0.8]
     assert pause_after(1000) == LONGEST_PAUSE_SECONDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -38,6 +39,23 @@ async def test_only_jobs_that_failed_for_good_are_deleted(client: Client, connec
 
     assert cleaned.failed_jobs == 2
     assert [job.id for job in (await client.list_jobs()).jobs] == [kept.id, retrying.id, locked.id]
+
+
+async def test_an_age_keeps_jobs_that_failed_later(client: Client, connection: psycopg.Connection) -> None:
+    old, new, moved = await client.add_raw_jobs([RawJobSpec("x", n) for n in range(3)])
+    update = "update graphile_worker._private_jobs set attempts = 25, updated_at = now() - %s::interval"
+    connection.execute(f"{update}, run_at = updated_at - interval '1 year' where id = %s", ["31 days", old.id])
+    connection.execute(f"{update}, run_at = updated_at - interval '1 year' where id = %s", ["29 days", new.id])
+    connection.execute(f"{update} where id = %s", ["1 year", moved.id])
+
+    assert (await client.cleanup([FAILED], older_than=timedelta(days=30))).failed_jobs == 1
+
+    assert [job.id for job in (await client.list_jobs()).jobs] == [new.id, moved.id]
+    for wrong in (timedelta(seconds=-1), 30):
+        with pytest.raises(InvalidJobError, match="older_than must be a timedelta"):
+            await client.cleanup([FAILED], older_than=wrong)
+    with pytest.raises(InvalidJobError, match="name DELETE_PERMAFAILED_JOBS too"):
+        await client.cleanup(older_than=timedelta(days=30))
 
 
 async def test_only_queues_that_are_unused_and_unlocked_are_deleted(

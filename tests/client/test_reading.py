@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import pickle
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman import Client, JobCounts, JobSpec, JobState, RawJobSpec
+from ferryman import Client, FarTime, JobCounts, JobKeyMode, JobSpec, JobState, RawJobSpec
 from ferryman.errors import InvalidJobError
 
 if TYPE_CHECKING:
@@ -25,6 +26,35 @@ async def _one_in_each_state(client: Client, connection: psycopg.Connection) -> 
     connection.execute(f"{update} locked_at = now(), locked_by = 'w', attempts = 1 where id = %s", [ids["running"]])
     connection.execute(f"{update} attempts = 2, run_at = %s where id = %s", [later, ids["retrying"]])
     connection.execute(f"{update} attempts = 25 where id = %s", [ids["failed"]])
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown", "is_late"),
+    [
+        ("infinity", "infinity", True),
+        ("-infinity", "-infinity", False),
+        ("20000-01-01 00:00Z", "20000-01-01 00:00:00", True),
+        ("0044-03-15 00:00Z BC", "0044-03-15 00:00:00 BC", False),
+    ],
+)
+async def test_times_that_python_cannot_hold_are_shown_as_they_are(
+    client: Client, connection: psycopg.Connection, stored: str, shown: str, is_late: bool
+) -> None:
+    odd = await client.add_raw_job("task", {}, JobSpec(job_key="k", job_key_mode=JobKeyMode.UNSAFE_DEDUPE))
+    usual = await client.add_raw_job("task")
+    connection.execute("update graphile_worker._private_jobs set run_at = %s where id = %s", [stored, odd.id])
+
+    [job, other] = (await client.list_jobs()).jobs
+    again = await client.add_raw_job("task", {}, JobSpec(job_key="k", job_key_mode=JobKeyMode.UNSAFE_DEDUPE))
+    found = await client.get_job(odd.id)
+
+    assert (job.id, other.id, other.run_at) == (odd.id, usual.id, usual.run_at)
+    for each in (job, again, found):
+        assert each is not None
+        assert isinstance(each.run_at, FarTime)
+        assert (str(each.run_at), each.run_at > usual.run_at) == (shown, is_late)
+        assert each.run_at.astimezone(timezone(timedelta(hours=14)))
+    assert (pickle.loads(pickle.dumps(job.run_at)).stored, job.created_at) == (shown, odd.created_at)
 
 
 async def test_each_job_is_counted_in_exactly_one_state(client: Client, connection: psycopg.Connection) -> None:

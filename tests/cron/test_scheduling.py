@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from ferryman.cron.scheduling import crontabs_from
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import CronJobScheduled, CronTick, HookRegistry
 from tests.support.logs import logged
-from tests.support.schedulers import HOUR, MINUTE, NOON, fired, known, make_known, payloads, scheduler_at
+from tests.support.schedulers import HOUR, MINUTE, NOON, after_reading, fired, known, make_known, payloads, scheduler_at
 
 if TYPE_CHECKING:
     import psycopg
@@ -212,11 +213,32 @@ async def test_hooks_hear_of_each_minute_and_of_what_was_really_scheduled(
     for scheduler, _ in pairs:
         await scheduler.tick()
         await scheduler.tick()
+        await scheduler.teller.told()
     ticks = [event for event in heard if isinstance(event, CronTick)]
     assert [event.timestamp for event in ticks] == [NOON, NOON]
     assert [crontab.task_identifier for crontab in ticks[0].crontabs] == ["tick"]
     [scheduled] = [event for event in heard if isinstance(event, CronJobScheduled)]
     assert (scheduled.crontab.identifier, scheduled.scheduled_at) == ("tick", NOON)
+
+
+async def test_a_hook_that_hangs_does_not_keep_crontabs_from_firing(
+    client: Client, connection: psycopg.Connection
+) -> None:
+    hooks = HookRegistry()
+
+    async def hang(event: Any) -> None:
+        await asyncio.Event().wait()
+
+    hooks.on(CronTick, hang)
+    hooks.on(CronJobScheduled, hang)
+    make_known(connection, "tick", NOON - HOUR)
+    scheduler, clock = scheduler_at(client, NOON, hooks=hooks)
+    async with asyncio.timeout(60):
+        await scheduler.tick()
+        clock.set(NOON + MINUTE)
+        await scheduler.tick()
+    await scheduler.teller.close()
+    assert fired(connection) == [NOON, NOON + MINUTE]
 
 
 async def test_a_long_time_is_made_up_for_in_parts(client: Client, connection: psycopg.Connection) -> None:
@@ -230,13 +252,12 @@ async def test_a_crontab_that_somebody_forgot_is_registered_again(
     client: Client, connection: psycopg.Connection
 ) -> None:
     make_known(connection, "tick", NOON - HOUR)
-    hooks = HookRegistry()
+    scheduler, _ = scheduler_at(client, NOON)
 
-    @hooks.on(CronTick)
-    def forget(event: CronTick) -> None:
+    async def forget() -> None:
         connection.execute("delete from graphile_worker._private_known_crontabs")
 
-    scheduler, _ = scheduler_at(client, NOON, hooks=hooks)
+    after_reading(scheduler, forget)
     await scheduler.tick()
     assert fired(connection) == [NOON]
     assert known(connection) == (NOON, NOON)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import psycopg
 import pytest
@@ -14,9 +13,8 @@ from ferryman.cron.crontab import Crontab
 from ferryman.cron.fill import CrontabFill
 from ferryman.cron.pattern import parse_timer
 from ferryman.errors import CrontabError, DuplicateScheduleError, InvalidJobError, UnknownScheduleError
-from ferryman.hooks import CronTick, HookRegistry
 from tests.support.logs import logged
-from tests.support.schedulers import MINUTE, fired, known, make_known, payloads, scheduler_at
+from tests.support.schedulers import MINUTE, after_reading, fired, known, make_known, payloads, scheduler_at
 from tests.support.waiting import until, waiting_for_locks
 
 FULL = Crontab(
@@ -113,13 +111,12 @@ async def test_a_schedule_that_is_paused_after_the_worker_read_it_adds_nothing(
     client: Client, connection: psycopg.Connection
 ) -> None:
     await client.schedules.add("* * * * * tick")
-    hooks = HookRegistry()
-    scheduler, _ = scheduler_at(client, _soon(), (), hooks=hooks)
+    scheduler, _ = scheduler_at(client, _soon(), ())
 
-    async def pause(_event: Any) -> None:
+    async def pause() -> None:
         await client.schedules.pause("tick")
 
-    hooks.on(CronTick, pause)
+    after_reading(scheduler, pause)
     await scheduler.tick()
     assert fired(connection) == []
 

@@ -7,10 +7,9 @@ import contextvars
 import importlib
 import importlib.util
 import selectors
-import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,9 +42,27 @@ def in_debug_mode() -> asyncio.AbstractEventLoop:
 
 
 def with_eager_tasks() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    loop.set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined] - from Python 3.12 on
+    """Tasks take their first step while they are made, as a factory of Python 3.12 lets them."""
+    loop = asyncio.SelectorEventLoop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory", take_first_step))
     return loop
+
+
+def take_first_step(loop: Any, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    """The same for Python 3.11: the step that was just planned is taken at once."""
+    maker = asyncio.current_task(loop)
+    task = asyncio.Task(coroutine, loop=loop, **options)
+    if not loop.is_running():
+        return task
+    step = loop._ready.pop()
+    if maker is not None:
+        asyncio.tasks._leave_task(loop, maker)
+    try:
+        step._run()
+    finally:
+        if maker is not None:
+            asyncio.tasks._enter_task(loop, maker)
+    return task
 
 
 def of_uvloop() -> asyncio.AbstractEventLoop:
@@ -54,9 +71,7 @@ def of_uvloop() -> asyncio.AbstractEventLoop:
 
 def loops() -> list[Callable[[], asyncio.AbstractEventLoop]]:
     """Those that this Python has. uvloop belongs to them, and must be there, once the project's tests ask for it."""
-    found = [with_poll, with_select, in_debug_mode]
-    if sys.version_info >= (3, 12):
-        found.append(with_eager_tasks)
+    found = [with_poll, with_select, in_debug_mode, with_eager_tasks]
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]["dev"]
     if importlib.util.find_spec("uvloop") or any(name.startswith("uvloop") for name in wanted):
         found.append(of_uvloop)
@@ -76,11 +91,16 @@ def test_a_worker_runs_every_kind_of_job_and_ends_on_any_event_loop(
         ran.append(("on_the_loop", number))
 
     @app.task
+    async def without_waiting(number: int) -> None:
+        ran.append(("without_waiting", number))
+
+    @app.task
     def in_a_thread(number: int) -> None:
         ran.append(("in_a_thread", number))
 
     async def work() -> None:
-        everything = [(name, number) for name in ("on_the_loop", "in_a_thread") for number in range(20)]
+        names = ("on_the_loop", "without_waiting", "in_a_thread")
+        everything = [(name, number) for name in names for number in range(20)]
         async with Client(database) as client, running(worker_of(app)):
             for name, number in everything:
                 await client.add_raw_job(name, {"number": number})

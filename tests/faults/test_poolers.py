@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from ferryman import Client, JobSpec, RawJobSpec
-from tests.support.beats import over_tcp
-from tests.support.network import PgBouncer
+from ferryman import App, Client, JobSpec, RawJobSpec
+from ferryman.database.addresses import parse_address
+from ferryman.database.own import OwnConnection
+from ferryman.database.pools import configure
+from ferryman.recovery.session import BeatSession
+from ferryman.worker import listener
+from tests.support.beats import SCHEMA, over_tcp
+from tests.support.logs import logged
+from tests.support.network import POOL_SIZE, PgBouncer
 from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +29,7 @@ if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.crash_site import CrashSite
 
+ISOLATION = "select current_setting($1)"
 QUEUES = [None, None, "a", "b"]
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.program]
@@ -73,6 +84,77 @@ async def test_jobs_survive_a_pooler_that_is_killed_under_load(site: CrashSite, 
 
     assert sorted(site.history.jobs("started")) == jobs
     site.check()
+
+
+async def test_a_worker_behind_a_pooler_does_not_listen_and_says_so_once(
+    pooler: PgBouncer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """LISTEN would stay behind in a session that others use next."""
+    caplog.set_level("INFO")
+    app, ran = App(pooler.dsn), []
+
+    @app.task
+    async def work() -> None:
+        ran.append(1)
+
+    async with running(worker_of(app, poll_interval=timedelta(milliseconds=100))), Client(pooler.dsn) as client:
+        for number in (1, 2):
+            await client.add_raw_job("work")
+            await until(lambda number=number: len(ran) == number, "the job is found by polling")
+
+    assert channels_listened_to(pooler) == []
+    assert len(logged(caplog, "not_listening")) == 1
+    assert logged(caplog, "duty_failed") == []
+
+
+async def test_a_worker_listens_when_the_pooler_is_gone(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "SECONDS_BETWEEN_PROOFS", 0.01)
+    looks = iter([True, True, False])
+    made = listener.Listener(
+        parse_address(database), SCHEMA, lambda _: None, is_behind_pooler=lambda: next(looks, False), poll_seconds=2.0
+    )
+    listening = asyncio.create_task(made.run())
+    await until(lambda: made.is_listening, "it has looked again")
+    listening.cancel()
+
+
+@pytest.mark.parametrize("isolation", ["serializable", "repeatable read"])
+async def test_behind_a_pooler_the_default_isolation_of_the_database_does_no_harm(
+    server: EmbeddedPostgres, database: str, server_folder: Path, connection: psycopg.Connection, isolation: str
+) -> None:
+    """No session setting can change it there."""
+    connection.execute(f"alter database {connection.info.dbname} set default_transaction_isolation = '{isolation}'")
+    with PgBouncer(over_tcp(server, database), server_folder) as pooler:
+        async with Client(pooler.dsn) as client, client.pool.connection() as own:
+            assert await own.fetch(ISOLATION, ["transaction_isolation"]) == [("read committed",)]
+            with pytest.raises(psycopg.DataError):
+                await own.fetch("select $1::int4", ["no number"])
+            assert list(await own.fetch_lazily(ISOLATION, ["transaction_isolation"])) == [("read committed",)]
+            await own.fetch(own.begin)
+            assert await own.fetch(ISOLATION, ["transaction_isolation"]) == [("read committed",)]
+            await own.fetch("commit")
+            await client.add_raw_jobs([RawJobSpec("x", {}, JobSpec(job_key=f"{n}")) for n in range(20)])
+            assert (await client.counts()).total == 20
+        blocking = OwnConnection.connect(pooler.dsn, autocommit=True)
+        configure(blocking)
+        assert blocking.fetch(ISOLATION, ["transaction_isolation"]) == [("read committed",)]
+        with pytest.raises(psycopg.DataError):
+            blocking.fetch("select $1::int4", ["no number"])
+        assert blocking.fetch(ISOLATION, ["transaction_isolation"]) == [("read committed",)]
+        blocking.close()
+        session = BeatSession.open(parse_address(pooler.dsn), SCHEMA, "worker")
+        assert session._connection.fetch(ISOLATION, ["transaction_isolation"]) == [("read committed",)]
+        session.close()
+
+
+def channels_listened_to(pooler: PgBouncer) -> list[str]:
+    """In all server sessions of the pooler, each of which is held by a transaction meanwhile."""
+    with contextlib.ExitStack() as stack:
+        found: list[str] = []
+        for _ in range(POOL_SIZE):
+            held = stack.enter_context(psycopg.connect(pooler.dsn, prepare_threshold=None))
+            found += [channel for (channel,) in held.execute("select pg_listening_channels()")]
+        return found
 
 
 def prepared_statements(pooler: PgBouncer) -> int:

@@ -136,6 +136,24 @@ def test_jobs_that_failed_for_good_are_a_notice(sync_client: SyncClient) -> None
     assert report.is_healthy
 
 
+def test_old_failed_jobs_of_tasks_that_no_worker_of_ours_has_are_named(sync_client: SyncClient, tables: Tables) -> None:
+    tables.worker("ferryman-1", tasks=["mail"])
+    jobs = [sync_client.add_raw_job(task) for task in ("mail", "report", "report", "fresh")]
+    sync_client.permanently_fail_jobs([job.id for job in jobs])
+    tables.query(
+        "update graphile_worker._private_jobs set updated_at = '2000-01-01', run_at = '2000-01-01' where id <= %s",
+        jobs[2].id,
+    )
+
+    report = sync_client.check_health()
+
+    [finding] = report.of("old_failed_jobs")
+    assert finding.severity is Severity.NOTICE
+    assert finding.seen == "2 jobs failed more than 30d ago: report (2)"
+    assert finding.remedies == ("ferryman cleanup delete-permafailed-jobs --older-than 30d",)
+    assert report.is_healthy
+
+
 def test_a_job_that_killed_its_workers_is_a_warning_until_it_is_let_go(sync_client: SyncClient, tables: Tables) -> None:
     tables.worker("dead")
     poison = tables.held_job("dead", identifier="resize")

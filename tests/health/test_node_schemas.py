@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from ferryman.embedded import EmbeddedPostgres
 
-UNKNOWN = {"wedged_queues", "workers", "long_locks", "poisoned_jobs", "leftovers"}
+UNKNOWN = {
+    "wedged_queues", "workers", "long_locks", "unregistered_locks", "recovery_locks", "old_failed_jobs",
+    "poisoned_jobs", "leftovers",
+}  # fmt: skip
 
 
 @pytest.fixture(params=VERSIONS)

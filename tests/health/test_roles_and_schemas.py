@@ -109,7 +109,10 @@ def test_missing_extensions_are_a_warning_and_leave_the_other_checks_alone(sync_
         "schema": Severity.WARNING,
         "wedged_queues": Severity.NOTICE,
         "workers": Severity.NOTICE,
+        "recovery_locks": Severity.NOTICE,
         "long_locks": Severity.NOTICE,
+        "unregistered_locks": Severity.NOTICE,
+        "old_failed_jobs": Severity.NOTICE,
         "poisoned_jobs": Severity.NOTICE,
         "leftovers": Severity.NOTICE,
     }

@@ -9,6 +9,8 @@ import psycopg
 import pytest
 
 from ferryman import HealthLimits, JobSpec, Repair, Severity
+from ferryman.health import worker_checks
+from ferryman.queries import beating, recovering
 from tests.health.looking import A_MOMENT, one, sweep
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
@@ -205,6 +207,46 @@ def test_a_long_lock_of_a_worker_that_beats_is_no_reason_to_recover_its_job(
     assert (finding.severity, finding.remedies) == (Severity.NOTICE, ())
 
 
+def test_locks_of_workers_that_never_registered_are_a_notice_that_names_them(
+    sync_client: SyncClient, tables: Tables
+) -> None:
+    limits = HealthLimits(silent_for=A_MOMENT)
+    tables.worker("registered", age="1 second")
+    tables.held_job("registered")
+    assert one(sync_client, "unregistered_locks", limits).severity is Severity.OK
+    held = tables.held_job("ferryman_unregistered-1", age="1 hour")
+
+    finding = one(sync_client, "unregistered_locks", limits)
+
+    assert finding.severity is Severity.NOTICE
+    assert finding.seen.startswith(f"ferryman_unregistered-1 is not registered, holds 1 job ({held}) and has claimed ")
+    assert finding.remedies == ("ferryman workers recover --worker ferryman_unregistered-1",)
+
+
+def test_locks_of_a_worker_whose_row_is_gone_are_a_warning(sync_client: SyncClient, tables: Tables) -> None:
+    tables.held_job("ferryman-1", age="1 hour")
+    finding = one(sync_client, "unregistered_locks", HealthLimits(silent_for=A_MOMENT))
+    assert (finding.severity, finding.remedies) == (Severity.WARNING, ("ferryman workers recover",))
+
+
+def test_a_lock_that_never_grows_old_is_a_warning(sync_client: SyncClient, tables: Tables) -> None:
+    job_id = tables.held_job("maintenance")
+    tables.query("update graphile_worker._private_jobs set locked_at = 'infinity'")
+    finding = one(sync_client, "odd_times")
+    assert (finding.severity, finding.facts["job_ids"]) == (Severity.WARNING, [job_id])
+    assert one(sync_client, "unregistered_locks").facts["seconds"] is None
+
+
+def test_a_job_that_is_never_due_is_a_notice(sync_client: SyncClient, tables: Tables) -> None:
+    job_id = tables.add_job()["id"]
+    tables.query("update graphile_worker._private_jobs set run_at = 'infinity'")
+    finding = one(sync_client, "odd_times")
+    assert (finding.severity, finding.facts) == (
+        Severity.NOTICE,
+        {"column": "run_at", "jobs": 1, "job_ids": [job_id]},
+    )
+
+
 def test_wedged_queues_are_told_once_for_each_fate(sync_client: SyncClient, tables: Tables) -> None:
     for number in range(12):
         sync_client.add_raw_job("task", {}, JobSpec(queue_name=f"q{number:02}"))
@@ -216,3 +258,23 @@ def test_wedged_queues_are_told_once_for_each_fate(sync_client: SyncClient, tabl
 
     assert finding.facts["queues"] == 12
     assert finding.seen.endswith("q04 (by w) and 7 more")
+
+
+@pytest.mark.parametrize("lock", ["sweep", "watch"])
+def test_a_session_that_holds_a_lock_of_recovery_and_is_no_worker_is_named(
+    sync_client: SyncClient, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, lock: str
+) -> None:
+    monkeypatch.setattr(worker_checks, "HELD_SECONDS", 0.0)
+    assert one(sync_client, "recovery_locks").severity is Severity.OK
+    connection.execute("set application_name = 'a stranger'")
+    if lock == "sweep":
+        connection.execute("select pg_advisory_lock(%s, hashtext('graphile_worker'))", [recovering.SWEEP_LOCK_CLASS])
+    else:
+        keys = [beating.WATCH_CLASS, beating.watch_key(sync_client.schema)]
+        connection.execute("select pg_advisory_lock(%s, %s)", keys)
+
+    finding = one(sync_client, "recovery_locks")
+
+    assert finding.severity is Severity.ERROR
+    assert (finding.facts["lock"], finding.facts["pid"]) == (lock, connection.info.backend_pid)
+    assert (finding.facts["application_name"], finding.facts["role"]) == ("a stranger", connection.info.user)

@@ -3,13 +3,16 @@ from __future__ import annotations
 import itertools
 import os
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from ferryman.schema import migrate
 from tests.support import nodes
+from tests.support.carrying import carry_out
 from tests.support.once import once
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
 
 _numbers = itertools.count(1)
+_RUST_BODIES = Path(__file__).parent.parent / "support" / "rust_bodies.sql"
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +50,27 @@ def shared_database(
         return make_conninfo(server.dsn, dbname=name)
 
     return shared
+
+
+@pytest.fixture(scope="session")
+def adopted_database(server: EmbeddedPostgres, shared_database: Callable[[str], str]) -> Callable[[str], str]:
+    """The same with our extensions, and with the functions as they came; "rust" is what Rust makes of Node's 18."""
+
+    @cache
+    def adopted(maker: str) -> str:
+        if maker == "ours":
+            return shared_database(maker)
+        source = conninfo_to_dict(shared_database("0.16" if maker == "rust" else maker))["dbname"]
+        name = f"{source}_adopted_{maker.replace('.', '_')}"
+        _admin(server, f"create database {name} template {source}")
+        dsn = make_conninfo(server.dsn, dbname=name)
+        if maker == "rust":
+            with psycopg.connect(dsn) as connection:
+                connection.execute(_RUST_BODIES.read_text(encoding="utf-8"))
+        carry_out(dsn, migrate)
+        return dsn
+
+    return adopted
 
 
 @pytest.fixture

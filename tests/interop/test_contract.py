@@ -16,6 +16,8 @@ from tests.support.tables import Tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.support.tables import Row
+
 LATER = datetime(2050, 1, 1, tzinfo=UTC)
 MUCH_LATER = datetime(2060, 1, 1, tzinfo=UTC)
 FULL = {
@@ -44,6 +46,12 @@ def contract(request: pytest.FixtureRequest, shared_database: Callable[[str], st
 def tables(contract: str) -> Iterator[Tables]:
     with psycopg.connect(contract, autocommit=True) as connection:
         yield Tables(connection)
+
+
+def without_our_mark(row: Row) -> Row:
+    """The row as Graphile leaves it. A trigger of ours adds a flag to a job that must end with its run."""
+    flags = {name: value for name, value in (row["flags"] or {}).items() if name != "ferryman:superseded"}
+    return {**row, "flags": flags or None}
 
 
 class TestAddingWithoutAKey:
@@ -143,7 +151,7 @@ class TestAddingWithAKey:
         new = tables.add_job(job_key="k", job_key_mode=mode, payload=[2], run_at=LATER)
         assert new["id"] != old["id"]
         assert (new["payload"], new["revision"], new["attempts"], new["run_at"]) == ([2], 0, 0, LATER)
-        retired = tables.job(old["id"])
+        retired = without_our_mark(tables.job(old["id"]))
         assert (retired["key"], retired["attempts"]) == (None, retired["max_attempts"])
         unchanged = {*old} - {"key", "attempts", "updated_at"}
         assert all(retired[name] == old[name] for name in unchanged)
@@ -257,7 +265,7 @@ class TestRemoving:
         with heard(contract, "jobs:insert") as messages:
             removed = tables.remove_job("k")
         assert messages == []
-        assert removed == tables.job(job["id"])
+        assert removed == without_our_mark(tables.job(job["id"]))
         assert removed == {**job, "key": None, "attempts": 25, "updated_at": removed["updated_at"]}
 
     def test_an_unknown_key_gives_an_empty_row(self, tables: Tables) -> None:

@@ -75,9 +75,19 @@ def test_rust_may_come_after_us(database: str) -> None:
         connection.execute("create table graphile_worker._private_job_retirements (id bigint primary key)")
     before = catalogue(database, with_bodies=True, without=OURS_ALONE)
     status = carry_out(database, inspect)
-    assert (status.layout, status.compatible, len(status.warnings)) == (Layout.RUST, True, 1)
+    assert (status.layout, status.compatible, status.warnings) == (Layout.RUST, True, ())
     assert carry_out(database, uninstall_extensions) == Uninstallation(tuple(OURS_ALONE))
     assert catalogue(database, with_bodies=True) == before
+
+
+def test_revisions_of_rust_beyond_those_we_know_are_warned_of(rust_database: str) -> None:
+    with psycopg.connect(rust_database) as connection:
+        connection.execute("insert into graphile_worker.migrations (id) values (21), (22)")
+    assert carry_out(rust_database, inspect).warnings == ()
+    with psycopg.connect(rust_database) as connection:
+        connection.execute("insert into graphile_worker.migrations (id) values (23)")
+    [warning] = carry_out(rust_database, inspect).warnings
+    assert "is at revision 23; this version of Ferryman knows revisions up to 22" in warning
 
 
 def test_a_schema_of_ours_has_all_that_rust_calls(database: str) -> None:

@@ -15,7 +15,7 @@ from ferryman.jobs import JobKeyMode, JobSpec
 from ferryman.queries import beating, working
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
 from ferryman.recovery.metadata import worker_metadata
-from ferryman.recovery.policies import store_policies
+from ferryman.recovery.policies import own_policies, store_policies
 from ferryman.recovery.results import SweepStaleWorkersOptions
 from ferryman.recovery.sweeping import Sweep, sweep_once
 from ferryman.recovery.watching import Dead, Observer, Sign
@@ -64,7 +64,7 @@ class Actions:
         self.added: set[int] = set()
         self.dead: dict[str, Dead] = {}
         self.is_away = False
-        self.observer = Observer(grace=GRACE, silent_after=CLAIMED_THRESHOLD, longest_gap=2.0 * LOOK)
+        self.observer = Observer(grace=GRACE, silences=[CLAIMED_THRESHOLD], settling=GRACE, longest_gap=2.0 * LOOK)
         self.model_observer = ModelObserver(GRACE, 2.0 * LOOK)
         self.reports: dict[Claim, tuple[Outcome, bool]] = {}
 
@@ -185,7 +185,14 @@ class Actions:
         if worker.kind == "rust":
             return {}
         config = replace(self.settings, on_crash=worker.on_crash)
-        told = worker_metadata(config, version="1", tasks=[], concurrency=1, prefetches=worker.prefetches)
+        told = worker_metadata(
+            config,
+            version="1",
+            tasks=[],
+            concurrency=1,
+            prefetches=worker.prefetches,
+            policies=own_policies(app.tasks.values()),
+        )
         return {**told, "session_key": worker.session_key}
 
     def _note_registered(self, worker: Worker) -> None:
@@ -193,9 +200,10 @@ class Actions:
         self.oracle.workers[worker.id] = Registered(
             beat=self.oracle.at,
             prefetches=None if says_little else worker.prefetches,
-            beat_interval=0.0 if says_little else float(LOOK),
+            beat_interval=30.0 if says_little else float(LOOK),
             session_key=worker.session_key,
             on_crash=None if says_little else worker.on_crash,
+            isolates=not says_little,
         )
 
     def _open_session(self, worker: Worker) -> None:
@@ -279,7 +287,12 @@ class Actions:
             assert told == (job.attempts, job.max_attempts, job.locked_at, job.last_error, job.queue is not None)
             assert claim.job(job.task).queue_name == job.queue
         worker.held += [
-            Held(claim, job.task, job.queue, has_started=not worker.prefetches)
+            Held(
+                claim,
+                job.task,
+                job.queue,
+                has_started=not worker.prefetches and not (worker.is_ours and claim.crash_flags),
+            )
             for claim, job in zip(claims, jobs, strict=True)
         ]
         if claims:
@@ -308,7 +321,7 @@ class Actions:
         writing.cancel()
         await asyncio.wait([writing])
 
-    async def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+    def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         self.reports |= {settlement.claim: (settlement.outcome, True) for settlement in written}
         self.reports |= {settlement.claim: (settlement.outcome, False) for settlement in refused}
 

@@ -37,7 +37,7 @@ class Answers:
     done: list[Settlement] = field(default_factory=list)
     refused: list[Settlement] = field(default_factory=list)
 
-    async def report(self, done: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+    def report(self, done: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         self.done += done
         self.refused += refused
 
@@ -54,7 +54,7 @@ class Worker:
     in_hand: those of them that a statement is about which must come back first
     in_handlers: those whose handlers are about to complete them in transactions of their own
     by_handlers: those that their handlers have completed so, whether that is committed or not
-    suspicion: the newest token that it had heard of when a reply was lost; None if all is known
+    suspicion: True if a reply was lost, and not all is known
     """
 
     def __init__(self, conductor: Conductor, number: int) -> None:
@@ -73,8 +73,7 @@ class Worker:
         self.in_hand: set[Claim] = set()
         self.in_handlers: set[Claim] = set()
         self.by_handlers: set[Claim] = set()
-        self.newest_token = 0
-        self.suspicion: int | None = None
+        self.suspicion = False
         self.is_looking = False
         self.is_renewing = False
 
@@ -118,7 +117,7 @@ class Worker:
         return [key for claim in self.known for key in claim.keys]
 
     def _suspects(self, token: int | None) -> bool:
-        return self.suspicion is not None and token is not None and token > self.suspicion
+        return self.suspicion and token is not None
 
     # What it asks
 
@@ -133,10 +132,10 @@ class Worker:
     def _claim(self, task_ids: Sequence[int], **given: Any) -> Call:
         return working.claim_jobs(self.id, task_ids, now=None, forbidden_flags=None, **given)
 
-    async def return_lost(self, until: int) -> bool:
+    async def return_lost(self) -> bool:
         """Give back what it never heard of. True if nothing is left."""
-        assert self.suspicion is not None
-        call = working.return_lost_claims(self.id, after=self.suspicion, until=until, known=self.keys)
+        assert self.suspicion
+        call = working.return_lost_claims(self.id, after=None, known=self.keys)
         [(_, is_any_left)] = await self.claiming.fetch(call)
         return not is_any_left
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ferryman.queries import recovering
 from ferryman.queries.working import Search
 from ferryman.worker.outcomes import Completed
-from tests.model.interleaving_actors import CLOCK, FAILED, Answers, Other, Worker, one_per_job
+from tests.model.interleaving_actors import FAILED, Answers, Other, Worker, one_per_job
 from tests.model.interleaving_ledger import Ledger
 
 if TYPE_CHECKING:
@@ -140,7 +140,6 @@ class History:
             worker.in_hand.difference_update(lent)
             self._has_settled(worker, "done", done, are_gone=True)
             worker.known += claimed.claims
-            worker.newest_token = max([worker.newest_token, *(claim.token for claim in claimed.claims)])
             self.ledger.said("claimed", worker, claimed.claims)
             self.witness["completed in passing"] += len(done)
 
@@ -157,8 +156,7 @@ class History:
         stop: Gate | None = None,
     ) -> None:
         """Claim jobs. The connection is cut: the worker never hears of them."""
-        if worker.suspicion is None:
-            worker.suspicion = worker.newest_token
+        worker.suspicion = True
         work = worker.claim_unheard(self._task_ids, search=search, wanted=wanted, window=window)
         self._begin(worker.cut_off, work, lambda _: None, stop=stop)
 
@@ -171,10 +169,9 @@ class History:
             worker.is_looking = False
             self.witness["lost claims given back" if is_all else "lost claims held up"] += 1
             if is_all and has_ended:
-                worker.suspicion = None
+                worker.suspicion = False
 
-        [(now,)] = self.conductor.ask(CLOCK)
-        self._begin(worker.claiming, worker.return_lost(now), then, stop=stop)
+        self._begin(worker.claiming, worker.return_lost(), then, stop=stop)
 
     def renew(self, worker: Worker, claims: Sequence[Claim], *, stop: Gate | None = None) -> None:
         """Renew locks. The claims may be settled before the statement has come back."""
@@ -349,9 +346,9 @@ class History:
             else:
                 self.end(self.open_others[0], commits=commits)
         for worker in self.workers:
-            if worker.suspicion is not None:
+            if worker.suspicion:
                 self.look_for_lost_claims(worker)
-            assert worker.suspicion is None
+            assert not worker.suspicion
         for _ in range(2):
             for worker in self.workers:
                 if worker.running and commits:

@@ -156,7 +156,7 @@ class Interleavings(RuleBasedStateMachine):
             self.history.claim_unheard(worker, search=Search[search], **given)
 
     def _look_for_lost_claims(self, worker: Worker, **given: Any) -> None:
-        if worker.suspicion is not None and worker.claiming.is_idle and not worker.is_renewing:
+        if worker.suspicion and worker.claiming.is_idle and not worker.is_renewing:
             self.history.look_for_lost_claims(worker, **given)
 
     def _renew(self, worker: Worker, *, first: int, count: int, **given: Any) -> None:

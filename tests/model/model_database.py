@@ -62,7 +62,14 @@ SNAPSHOT = """
                 'priority', job.priority, 'run_at', model.moment(job.run_at), 'attempts', job.attempts,
                 'max_attempts', job.max_attempts, 'last_error', job.last_error,
                 'updated_at', model.moment(job.updated_at), 'key', job.key, 'locked_at', model.moment(job.locked_at),
-                'locked_by', job.locked_by, 'revision', job.revision, 'is_resilient', coalesce(job.flags ? $1, false)
+                'locked_by', job.locked_by, 'revision', job.revision, 'is_resilient', coalesce(job.flags ? $1, false),
+                'crashed_at', (job.flags ->> 'ferryman:crashed')::bigint,
+                'suspicion', case
+                    when job.flags ? 'ferryman:alone' then 'alone'
+                    when job.flags ? 'ferryman:suspect' then 'suspect'
+                    when job.flags ? 'ferryman:crashed' then 'crashed'
+                    else 'none'
+                end
             ))
             from graphile_worker._private_jobs as job
             join graphile_worker._private_tasks as task on task.id = job.task_id
@@ -202,3 +209,6 @@ class Line:
         if self.loses_reply and not is_followed:
             raise DatabaseUnavailableError("the reply was lost")
         return rows
+
+    async def run(self, steps: Steps[Any]) -> Any:
+        return self._database.run(steps)

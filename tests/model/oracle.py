@@ -43,6 +43,9 @@ class Job:
     locked_at: int | None = None
     locked_by: str | None = None
     revision: int = 0
+    crashed_at: int | None = None
+    """When the first crash was noticed that counts."""
+    suspicion: str = "none"
 
     @property
     def is_available(self) -> bool:
@@ -66,6 +69,7 @@ class Registered:
     beat_interval: float
     session_key: int | None
     on_crash: str | None
+    isolates: bool
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class Lost:
     noticed_at: int
     prefetches: bool | None
     on_crash: str | None
+    isolates: bool
 
 
 @dataclass
@@ -274,9 +279,13 @@ class Oracle:
             self.superseded.add(job.id)
 
     def _release(self, job: Job, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed | Snoozed):
+            job.crashed_at, job.suspicion = None, "none"
         match outcome:
             case Failed(error=error, delay=delay, is_final=is_final):
                 job.last_error = error
+                if is_final or job.attempts >= job.max_attempts:
+                    job.updated_at = self.begun_at
                 if is_final:
                     job.attempts = job.max_attempts
                 else:

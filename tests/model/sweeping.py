@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.model.oracle import Job, Oracle
 
+SUPERSEDED = "Superseded: its key was used again or removed while it was claimed"
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -53,6 +55,7 @@ class Suspect:
     """A worker that loses all that it holds, or only what it never started.
 
     prefetches: None when nobody knows
+    isolates: whether it marks the start of what has crashed
     """
 
     id: str
@@ -61,6 +64,7 @@ class Suspect:
     is_registered: bool
     prefetches: bool | None
     on_crash: str | None
+    isolates: bool
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,15 @@ class ModelSweep:
             has_idled = worker.prefetches and (is_lost or silence > max(self.rules.claimed_threshold, patience))
             if is_named or is_dead or has_idled:
                 reason = "by hand" if is_named else "session lost" if is_lost else "silent"
-                yield Suspect(worker_id, reason, is_named or is_dead, True, bool(worker.prefetches), worker.on_crash)
+                yield Suspect(
+                    worker_id,
+                    reason,
+                    is_named or is_dead,
+                    True,
+                    worker.prefetches,
+                    worker.on_crash,
+                    worker.isolates,
+                )
 
     def _orphans(self) -> Iterator[Suspect]:
         locks = [(job.locked_by, job.locked_at) for job in self.oracle.jobs.values()]
@@ -160,11 +172,11 @@ class ModelSweep:
             else:
                 silence = (self.oracle.at - max(token, self.oracle.up_since)) / SECOND
                 patience = self.rules.multiplier if self._holds_resilient(holder) else 1
-                is_known = holder.startswith("ferryman-") or lost is not None
+                is_known = holder.startswith("ferryman-") or (lost is not None and lost.beat is not None)
                 is_found = is_known and silence > self.rules.threshold * patience
             if is_found and holder not in self.oracle.workers:
                 reason = "unregistered" if self.named is None else "by hand"
-                facts = (None, None) if lost is None else (lost.prefetches, lost.on_crash)
+                facts = (None, None, False) if lost is None else (lost.prefetches, lost.on_crash, lost.isolates)
                 yield Suspect(holder, reason, True, False, *facts)
 
     def _holds_resilient(self, worker_id: str) -> bool:
@@ -175,47 +187,63 @@ class ModelSweep:
         if started is not False and not owner.is_dead:
             return None
         assert job.locked_at is not None
-        decision = "superseded" if job.id in self.oracle.superseded else self._decision(job, started)
+        decision = "superseded" if job.id in self.oracle.superseded else self._decision(job, owner, started)
         taken = Taken(job.id, owner.id, job.locked_at, started, decision)
         crash = (
             job.id, job.task, owner.id, self.recovered_by, self.oracle.at, job.attempts, started, decision,
             owner.reason,
         )  # fmt: skip
         self._carry_out(job, owner, decision)
+        self._suspect(job, started, decision)
         self.oracle.crashes.append(crash)
         return taken
 
     def _started(self, job: Job, owner: Suspect) -> bool | None:
         if self.oracle.marks.get(job.id) == (job.locked_by, job.locked_at):
             return True
+        if owner.isolates and job.suspicion != "none":
+            return False
         if owner.prefetches is None:
-            return True if owner.is_registered else None
+            return None
         if not owner.prefetches:
             return True
         policy = self.rules.policies[job.task].on_crash or owner.on_crash or "requeue"
-        must_be_marked = policy != "requeue" or job.last_error == RECOVERED
-        return False if must_be_marked else None
+        return False if policy != "requeue" else None
 
-    def _decision(self, job: Job, started: bool | None) -> str:
+    def _decision(self, job: Job, owner: Suspect, started: bool | None) -> str:
         if started is False:
             return "given back"
-        policy = self.rules.policies[job.task].on_crash or self.rules.on_crash
+        own = owner.on_crash if owner.isolates else None
+        policy = self.rules.policies[job.task].on_crash or own or self.rules.on_crash
         if policy == "fail":
             return "fail"
-        counted = [started, *self._crashes_that_count(job.id)]
-        known, unknown = counted.count(True), counted.count(None)
-        least = max(1, self.rules.max_crashes - 1)
-        return "poisoned" if known + unknown >= self.rules.max_crashes and known >= least else policy
+        ran_alone = owner.isolates and started is True and job.suspicion == "alone"
+        return "poisoned" if ran_alone and self._crashes_that_count(job) + 1 >= self.rules.max_crashes else policy
 
-    def _crashes_that_count(self, job_id: int) -> list[bool | None]:
+    def _crashes_that_count(self, job: Job) -> int:
+        """Since its last ordinary end, and within the window."""
+        if job.crashed_at is None:
+            return 0
         oldest = self.oracle.at - round(self.rules.crash_window * SECOND)
-        count: list[bool | None] = []
-        for crashed, *_, noticed_at, _, started, decision, _ in self.oracle.crashes:
-            if crashed == job_id and decision == "poisoned":
-                count.clear()
-            elif crashed == job_id and noticed_at > oldest:
-                count.append(started)
-        return count
+        return sum(
+            crashed == job.id and noticed_at >= job.crashed_at and noticed_at > oldest and started is not False
+            for crashed, *_, noticed_at, _, started, decision, _ in self.oracle.crashes
+            if decision != "superseded"
+        )
+
+    def _suspect(self, job: Job, started: bool | None, decision: str) -> None:
+        """What is believed of the job from now on."""
+        if decision in {"given back", "superseded"}:
+            return
+        if decision in {"fail", "poisoned"} or (decision == "retry" and job.attempts >= job.max_attempts):
+            job.crashed_at, job.suspicion = None, "none"
+            return
+        if self._crashes_that_count(job) + 1 >= self.rules.max_crashes - 1 or job.suspicion == "alone":
+            job.suspicion = "alone"
+        elif job.suspicion != "suspect":
+            job.suspicion = "suspect" if started else "crashed"
+        if job.crashed_at is None:
+            job.crashed_at = self.oracle.at
 
     def _carry_out(self, job: Job, owner: Suspect, decision: str) -> None:
         now, policy = self.oracle.at, self.rules.policies[job.task]
@@ -235,13 +263,15 @@ class ModelSweep:
             job.last_error = RECOVERED
         elif decision in {"fail", "poisoned", "retry"}:
             job.last_error = self._error(job, owner, decision)
+        elif decision == "superseded" and job.last_error is None:
+            job.last_error = SUPERSEDED
         job.updated_at, job.locked_by, job.locked_at = now, None, None
 
     def _error(self, job: Job, owner: Suspect, decision: str) -> str:
         """How the error must begin; it goes on with words that are nobody's business here."""
         if decision == "poisoned":
-            past = sum(started is not False for started in self._crashes_that_count(job.id))
-            return f"WorkerCrashed: {past + 1} workers died within {self.rules.crash_window / 3600:g} h{MORE}"
+            count = self._crashes_that_count(job) + 1
+            return f"WorkerCrashed: {count} workers died within {self.rules.crash_window / 3600:g} h{MORE}"
         return f"WorkerCrashed: worker {owner.id} {MORE}"
 
     def _remember(self, one: Suspect, count: int) -> None:
@@ -253,4 +283,5 @@ class ModelSweep:
             noticed_at=self.oracle.at,
             prefetches=worker.prefetches if worker else before.prefetches if before else None,
             on_crash=worker.on_crash if worker else before.on_crash if before else None,
+            isolates=worker.isolates if worker else before.isolates if before else False,
         )

@@ -190,10 +190,10 @@ def test_a_claim_that_the_worker_never_heard_of_is_given_back_when_its_row_is_fr
     history.go_on(worker.cut_off)
     history.use_job(other, "lock", job_id)
     history.look_for_lost_claims(worker)
-    assert worker.suspicion is not None
+    assert worker.suspicion
     history.end(other, commits=False)
     history.look_for_lost_claims(worker)
-    assert worker.suspicion is None
+    assert not worker.suspicion
     history.finish()
 
 

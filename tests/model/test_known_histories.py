@@ -144,6 +144,7 @@ def test_a_job_that_kills_three_workers_fails_for_good_until_somebody_lets_it_ru
     for _ in range(2):
         _crash(tell)
         tell("join", **DIRECT)
+        tell("start", pick=0)
     _crash(tell)
     assert (tell.witness["requeue"], tell.witness["poisoned"]) == (2, 1)
     tell("reschedule", pick=0)
@@ -152,12 +153,21 @@ def test_a_job_that_kills_three_workers_fails_for_good_until_somebody_lets_it_ru
     assert (tell.witness["requeue"], tell.witness["poisoned"]) == (3, 1)
 
 
+def test_a_suspect_that_was_claimed_and_not_started_is_not_blamed(tell: Teller) -> None:
+    tell.begin(DIRECT, JOB)
+    for _ in range(5):
+        _crash(tell)
+        tell("join", **DIRECT)
+    assert (tell.witness["requeue"], tell.witness["given back"]) == (1, 4)
+
+
 def test_crashes_count_no_longer_than_the_window(tell: Teller) -> None:
     tell.begin(DIRECT, JOB)
     for _ in range(4):
         _crash(tell)
         tell("clock", seconds=80 * 3600, is_heard=True)
         tell("join", **DIRECT)
+        tell("start", pick=0)
     assert (tell.witness["requeue"], tell.witness["poisoned"]) == (4, 0)
 
 

@@ -89,7 +89,7 @@ class Worker:
         self.avoids_resilient = avoids_resilient
         self.identity = Identity()
         self.line = Line(model_database)
-        self.marks = StartMarks(self.line, on_crash)
+        self.marks = StartMarks(self.line, on_crash if kind == "ahead" else None)
         self.claimer = Claimer(
             self.line,
             self.identity,
@@ -116,6 +116,10 @@ class Worker:
     @property
     def prefetches(self) -> bool:
         return self.kind == "ahead"
+
+    @property
+    def is_ours(self) -> bool:
+        return self.kind in {"ahead", "direct"}
 
     @property
     def forbidden_flags(self) -> Sequence[str]:

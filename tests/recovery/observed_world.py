@@ -60,10 +60,13 @@ class World:
 
     workers: Sequence[ModelWorker]
     rhythm: Rhythm = RHYTHM
+    round_trip: float = ROUND_TRIP
+    step: float = STEP
     now: float = 1000.0
     clock_offset: float = 0.0
     is_up: bool = True
     is_stopped: bool = False
+    is_stalled: bool = False
     reported: dict[str, list[tuple[float, Dead]]] = field(default_factory=dict)
     looks: int = 0
 
@@ -71,6 +74,8 @@ class World:
         self.watch = Watch(SchemaName("graphile_worker"), self.rhythm)
         self._next_look = self.now
         self._is_connected = True
+        self._question: tuple[float, Any] | None = None
+        """When it was sent, and what it asks."""
 
     @property
     def clock(self) -> datetime:
@@ -80,21 +85,30 @@ class World:
     def pass_time(self, seconds: float) -> None:
         end = self.now + seconds
         while self.now < end:
-            if self.is_up:
+            if self.is_up and not self.is_stalled:
                 for worker in self.workers:
                     worker.live(self.now, self.clock)
-            if not self.is_stopped and self.now >= self._next_look:
+            if not self.is_stopped and self._question is None and self.now >= self._next_look:
                 self._look()
-            self.now += STEP
+            if not self.is_stopped and self._question is not None and not self.is_stalled:
+                self._hear(*self._question)
+            self.now += self.step
 
     def outage(self, seconds: float) -> None:
         """The database goes away, with all sessions, and comes back. Then everybody has the time to return."""
         self.is_up = self._is_connected = False
+        self._question = None
         for worker in self.workers:
             worker.has_session, worker.returns_at = False, None
         self.pass_time(seconds)
         self.is_up = True
         self.pass_time(LONGEST_RETURN)
+
+    def stall(self, seconds: float) -> None:
+        """The database answers nobody for a while, and forgets nothing."""
+        self.is_stalled = True
+        self.pass_time(seconds)
+        self.is_stalled = False
 
     def stop_observer(self, seconds: float) -> None:
         self.is_stopped = True
@@ -111,12 +125,19 @@ class World:
             self._next_look = self.now + self.rhythm.tick
             return
         session: Any = SimpleNamespace(key=1)
-        asked = self.watch.question("me", self.now, is_due=False, session=session).parameters
+        self._question = (self.now, self.watch.question("me", self.now, is_due=False, session=session).parameters)
+
+    def _hear(self, sent: float, asked: Any) -> None:
+        """Take the answer, if it is there by the next step."""
+        received = max(sent + self.round_trip, self.now)
+        if received >= self.now + self.step:
+            return
         rows = self._answer(asked)
         self.looks += 1
-        for dead in self.watch.answered(rows, sent=self.now, received=self.now + ROUND_TRIP):
+        self._question = None
+        for dead in self.watch.answered(rows, sent=sent, received=received):
             self.reported.setdefault(dead.worker_id, []).append((self.now, dead))
-        self._next_look = self.now + ROUND_TRIP + self.watch.pause
+        self._next_look = received + self.watch.pause
 
     def _answer(self, asked: Any) -> list[tuple[Any, ...]]:
         is_ours = asked["watch_step"] in {"keep", "try"}

@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from ferryman.recovery import membership, session
 from ferryman.recovery.rhythm import LOOK_SECONDS
 from tests.support.beats import Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
+from tests.support.logs import logged
 from tests.support.rhythms import CROWD
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
@@ -63,10 +64,83 @@ def test_it_beats_when_it_is_time_and_not_at_each_look(life: SteppedLife, connec
     assert beats == sorted(beats)
 
 
+def test_beside_a_rust_worker_whose_threshold_is_not_known_it_beats_at_each_look(
+    life: SteppedLife, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rust's sweeper would take a live worker for dead whose beats are further apart than its threshold."""
+    life.step()
+    connection.execute("select graphile_worker.worker_heartbeat('graphile_worker_1', '{\"pid\": 7}')")
+    for _ in range(13):
+        life.step(LOOK_SECONDS)  # until the beat after which it looks who else is there
+    beats = set()
+    for _ in range(8):
+        life.step(LOOK_SECONDS)
+        beats.add(beat_of(connection, life.worker_id))
+    assert len(beats) == 8
+    assert len(logged(caplog, "foreign_sweepers")) == 1
+
+    connection.execute("select graphile_worker.worker_deregister('graphile_worker_1')")
+    for _ in range(13):
+        life.step(LOOK_SECONDS)
+    last = beat_of(connection, life.worker_id)
+    life.step(LOOK_SECONDS)
+    assert beat_of(connection, life.worker_id) == last
+
+
+def test_a_worker_that_a_rust_worker_has_swept_beats_at_each_look_from_then_on(
+    life: SteppedLife, connection: psycopg.Connection
+) -> None:
+    life.step()
+    connection.execute("select graphile_worker.worker_heartbeat('graphile_worker_1')")
+    sweep(connection, life.worker_id)
+    beats = set()
+    for _ in range(4):
+        life.step(LOOK_SECONDS)
+        beats.add(beat_of(connection, life.worker_id))
+    assert len(beats) == 4
+
+
 def test_no_more_than_one_statement_at_each_look(life: SteppedLife) -> None:
     pauses = [life.step(LOOK_SECONDS) for _ in range(20)]
 
     assert pauses == [LOOK_SECONDS] * 20
+
+
+def test_what_the_worker_is_doing_is_written_down_with_each_beat_and_costs_no_statement(
+    database: str, connection: psycopg.Connection
+) -> None:
+    figures = {"slots": 4, "running": 3, "done": 20, "failed": 1, "rss_bytes": 50_000_000, "loop_lag_seconds": 0.25}
+    life = SteppedLife(database, state=lambda: figures)
+    life.step()
+    session, sent = life.beats._session, list[str]()
+    assert session is not None
+    fetch = session.fetch
+    session.fetch = lambda call: sent.append(call.statement.name) or fetch(call)
+    for _ in range(30):
+        life.step(2.0)
+    life.beats.close()
+    states = connection.execute("select * from graphile_worker._ferryman_worker_states order by id").fetchall()
+    assert [state[3:] for state in states] == [(4, 3, 20, 1, 50_000_000, 0.25)] * len(states)
+    assert {state[1] for state in states} == {life.worker_id}
+    assert len(states) == 2, "one for each of its beats"
+    assert len([name for name in sent if name != "find_foreign_workers"]) == 31, "one for each look, and a goodbye"
+
+
+@pytest.mark.parametrize("trouble", [None, ZeroDivisionError])
+def test_a_worker_that_does_not_know_what_it_is_doing_beats_all_the_same(
+    database: str, connection: psycopg.Connection, trouble: type[Exception] | None
+) -> None:
+    def state() -> None:
+        if trouble is not None:
+            raise trouble
+
+    life = SteppedLife(database, state=state)
+    life.step()
+    first = beat_of(connection, life.worker_id)
+    life.step(30.0)
+    assert beat_of(connection, life.worker_id) > first
+    assert connection.execute("select from graphile_worker._ferryman_worker_states").fetchall() == []
+    life.beats.close()
 
 
 def test_the_lease_follows_the_answers_of_the_database(life: SteppedLife) -> None:

@@ -73,27 +73,38 @@ def test_a_swept_worker_has_no_lease_until_it_is_registered_again() -> None:
 @given(
     looks=st.lists(st.floats(0.1, 4.0), min_size=3, max_size=40),
     proved_at=st.floats(0.0, 20.0),
+    answer_after=st.floats(0.0, 6.0),
 )
 @settings(deadline=None, derandomize=True)
-def test_it_ends_before_an_observer_can_act(looks: list[float], proved_at: float) -> None:
-    lease, observer = make_lease(), Observer(grace=10.0, silent_after=300.0, longest_gap=4.0)
+def test_it_ends_before_an_observer_can_act(looks: list[float], proved_at: float, answer_after: float) -> None:
+    lease, observer = make_lease(), Observer(grace=10.0, silences=[300.0], settling=10.0, longest_gap=4.0)
     lease.beaten(0.0)
     lease.proved(proved_at)
     now = 0.0
 
     for pause in looks:
         now += pause
-        signs = [Sign("worker", EPOCH, has_lost_session=True)] if now > proved_at else []
-        if observer.looked(signs, is_full=False, sent=now, received=now):
+        sent, now = now, now + answer_after
+        signs = [Sign("worker", EPOCH, has_lost_session=True)] if sent > proved_at else []
+        if observer.looked(signs, is_full=False, sent=sent, received=now):
             assert not lease.is_safe(now)
 
 
 def test_the_rhythm_follows_the_settings() -> None:
     rhythm = Rhythm.of(RecoverySettings(enabled=True))
 
-    assert rhythm == Rhythm(beat=30.0, sweep=60.0, silent_after=120.0, grace=10.0, look=LOOK_SECONDS)
+    assert rhythm == Rhythm(
+        beat=30.0, sweep=60.0, silent_after=120.0, grace=10.0, look=LOOK_SECONDS, longer_silences=[300.0, 900.0]
+    )
     assert (rhythm.tick, rhythm.longest_gap) == (LOOK_SECONDS, 2 * LOOK_SECONDS)
     assert (rhythm.margin, rhythm.longest_pause) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize(("grace", "seconds"), [(1, 5), (10, 5), (27, 14), (3600, 30), (None, 30)])
+def test_a_new_connection_may_take_as_long_as_the_grace_allows(grace: int | None, seconds: int) -> None:
+    given = None if grace is None else timedelta(seconds=grace)
+
+    assert Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=given)).connect_seconds == seconds
 
 
 def test_with_a_short_grace_a_worker_proves_its_session_often_enough() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman.database.sessions import AsyncSession
-from ferryman.queries.recovering import mark_started
+from ferryman.queries.recovering import list_waiting, mark_started
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.metadata import worker_metadata
 from tests.support.sweeps import seen, sweep_as_worker
@@ -91,10 +91,58 @@ async def test_whether_an_unmarked_job_that_is_simply_requeued_had_started_canno
 
 async def test_after_a_first_crash_it_can(tables: Tables, sweeper: Client) -> None:
     """A worker marks the start of a job that has crashed before; without a mark it was only a bystander."""
-    job_id = tables.held_job(tables.worker(prefetches=True))
-    tables.set(job_id, last_error=RECOVERED)
+    job_id = tables.held_job(tables.worker(prefetches=True, suspects=True))
+    tables.suspect(job_id, "crashed")
     result = await sweep_as_worker(sweeper)
     assert [(each.decision, each.started) for each in result.recoveries] == [("given back", False)]
+
+
+async def test_what_is_on_the_last_list_of_a_worker_and_has_no_mark_never_started(
+    tables: Tables, sweeper: Client
+) -> None:
+    """After `claimed_threshold`, and without an error. What was claimed since that list may have started."""
+    tables.worker("slow", "3 minutes", prefetches=True, suspects=True)
+    listed, started, other = (tables.held_job("slow") for _ in range(3))
+    await wait_for_list(sweeper, "slow", *((job_id, token(tables, job_id)) for job_id in (listed, started)))
+    await wait_for_list(sweeper, "another", (other, token(tables, other)))
+    tables.mark(started)
+    before = tables.job(listed)
+    result = await sweeper.sweep_stale_workers()
+    assert [(each.job_id, each.decision, each.started) for each in result.recoveries] == [(listed, "given back", False)]
+    job = tables.job(listed)
+    assert (job["attempts"], job["run_at"], job["last_error"], job["flags"]) == (0, before["run_at"], None, None)
+    assert {tables.job(job_id)["locked_by"] for job_id in (started, other)} == {"slow"}
+
+
+async def test_a_list_names_claims_and_not_jobs(tables: Tables, sweeper: Client) -> None:
+    job_id = tables.held_job(tables.worker(prefetches=True, suspects=True), age="2 hours")
+    await wait_for_list(sweeper, "dead", (job_id, token(tables, job_id)))
+    tables.claim(job_id, "dead", "1 hour")
+    result = await sweep_as_worker(sweeper)
+    assert [(each.decision, each.started) for each in result.recoveries] == [("requeue", None)]
+
+
+async def wait_for_list(client: Client, worker_id: str, *claims: tuple[int, int]) -> None:
+    """Say what waits, as a worker does."""
+
+    def steps() -> Steps[None]:
+        yield list_waiting(worker_id, claims)
+
+    await AsyncSession(lambda: client.pool, client.schema).run(steps())
+
+
+@pytest.mark.parametrize(("switch", "left"), [("recover_claimed", False), ("recover_running", True)])
+async def test_each_kind_of_job_can_be_left_locked_for_a_person(
+    tables: Tables, sweeper: Client, switch: str, left: bool
+) -> None:
+    tables.policy("fail")
+    tables.worker(prefetches=True)
+    jobs = {started: tables.held_job() for started in (True, False)}
+    tables.mark(jobs[True])
+    result = await sweep_as_worker(sweeper, config={switch: False})
+    assert [each.started for each in result.recoveries] == [not left]
+    assert (tables.job(jobs[left])["locked_by"], tables.job(jobs[not left])["locked_by"]) == ("dead", None)
+    assert tables.workers() == ["dead"]
 
 
 async def test_the_default_policy_of_the_dead_worker_says_what_it_would_have_marked(
@@ -109,9 +157,16 @@ async def test_the_default_policy_of_the_dead_worker_says_what_it_would_have_mar
 async def test_a_worker_that_claims_only_what_it_starts_has_started_all(tables: Tables, sweeper: Client) -> None:
     tables.policy("fail")
     tables.held_job(tables.worker("direct", prefetches=False))
+    result = await sweep_as_worker(sweeper)
+    assert [(each.decision, each.started) for each in result.recoveries] == [("fail", True)]
+
+
+async def test_of_a_worker_that_says_nothing_of_claiming_ahead_nobody_knows_what_it_started(
+    tables: Tables, sweeper: Client
+) -> None:
     tables.held_job(tables.worker("rust", pid=1))
     result = await sweep_as_worker(sweeper)
-    assert [(each.decision, each.started) for each in result.recoveries] == [("fail", True)] * 2
+    assert [(each.decision, each.started) for each in result.recoveries] == [("requeue", None)]
 
 
 async def test_between_the_two_thresholds_only_jobs_that_never_started_go_back(tables: Tables, sweeper: Client) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 from math import exp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -55,6 +55,18 @@ async def test_hooks_of_a_client_are_asked_when_it_sweeps(tables: Tables, long_u
     tables.held_job(tables.worker())
     async with Client(long_up, hooks=answering(JobRecoveryResult.Skip())) as client:
         assert (await client.sweep_stale_workers()).recovered_count == 0
+
+
+async def test_hooks_hear_whether_the_job_had_started(tables: Tables, sweeper: Client) -> None:
+    tables.policy("fail", "marked")
+    tables.worker(prefetches=True)
+    expected = {tables.held_job(identifier="marked"): True, tables.held_job(identifier="marked"): False}
+    tables.mark(next(iter(expected)))
+    expected[tables.held_job(identifier="requeued")] = None
+    hooks, heard = HookRegistry(), {}
+    hooks.on(JobRecovery, lambda event: heard.update({event.job.id: event.started}))
+    await sweep_as_worker(sweeper, hooks=hooks)
+    assert heard == expected
 
 
 @pytest.mark.parametrize("answer", [None, JobRecoveryResult.Default()])
@@ -109,6 +121,31 @@ async def test_skip_leaves_the_job_locked_and_uncounted(tables: Tables, sweeper:
     assert result.recovered_count == 0
     assert (tables.job(job_id), tables.crashes()) == (before, [])
     assert tables.queue("q")["locked_by"] == "dead"
+
+
+@pytest.mark.parametrize("answer", [JobRecoveryResult.Skip, JobRecoveryResult.Skip()])
+async def test_of_a_skipped_job_the_truth_is_told_and_no_worker_counts_as_recovered(
+    tables: Tables, sweeper: Client, caplog: pytest.LogCaptureFixture, answer: Any
+) -> None:
+    """The class stands for its only value: in Rust these answers are written without brackets."""
+    hooks, told = answering(answer), []
+    hooks.on(WorkerRecovered, told.append)
+    job_id = tables.held_job(tables.worker())
+    result = await sweep_as_worker(sweeper, hooks=hooks)
+    assert (result.recovered_count, result.skipped_job_ids, told) == (0, (job_id,), [])
+    assert tables.job(job_id)["locked_by"] == "dead"
+    assert len(logged(caplog, "jobs_skipped", count=1)) == 1
+    assert not logged(caplog, "jobs_recovered")
+
+
+async def test_to_reschedule_a_job_without_an_attempt_left_is_refused_and_logged(
+    tables: Tables, sweeper: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    job_id = tables.held_job(tables.worker())
+    await sweep_as_worker(sweeper, hooks=answering(JobRecoveryResult.Reschedule(TOMORROW, attempts=30)))
+    assert (tables.job(job_id)["attempts"], tables.job(job_id)["last_error"]) == (0, RECOVERED)
+    [record] = logged(caplog, "hook_answer_refused")
+    assert f"Reschedule(attempts=30) for job {job_id}, which has max_attempts=25" in record.getMessage()
 
 
 async def test_a_worker_with_a_skipped_job_stays_known_so_that_the_hook_is_asked_again(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,9 +12,13 @@ from ferryman.database.sessions import AsyncSession
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.results import Pruned
 from ferryman.recovery.retention import prune
+from ferryman.worker.claims import EPOCH, Claim
+from ferryman.worker.outcomes import Failed, Settlement
+from ferryman.worker.writing import giving_back
 
 if TYPE_CHECKING:
     from ferryman import Client
+    from ferryman.database.steps import Steps
     from tests.support.tables import Tables
 
 LOST = """
@@ -21,40 +27,148 @@ LOST = """
 """
 
 
-async def test_by_default_lost_workers_are_kept_for_a_week_and_crashes_for_a_month(
+STATE = """
+    insert into graphile_worker._ferryman_worker_states (worker_id, taken_at, slots, running, done, failed)
+    values ('worker', now() - %s::interval, 4, 1, 10, 2)
+"""
+ALL = ("heartbeat_retention", "worker_state_retention", "crash_retention", "terminal_record_retention")
+PRUNED = {
+    "heartbeat_retention": Pruned(lost_workers=1),
+    "worker_state_retention": Pruned(worker_states=1),
+    "crash_retention": Pruned(crashes=1),
+    "terminal_record_retention": Pruned(failed_jobs=1),
+}
+KEPT = {
+    "heartbeat_retention": "23 hours 59 minutes",
+    "worker_state_retention": "6 days 23 hours",
+    "crash_retention": "29 days 23 hours",
+    "terminal_record_retention": "29 days 23 hours",
+}
+FORGOTTEN = {
+    "heartbeat_retention": "24 hours 1 minute",
+    "worker_state_retention": "7 days 1 minute",
+    "crash_retention": "30 days 1 minute",
+    "terminal_record_retention": "30 days 1 minute",
+}
+
+
+def fail_for_good(tables: Tables, age: str, task: str = "task", **named: Any) -> int:
+    """A job that ran out of attempts some time ago, as far as its row tells."""
+    job_id = tables.add_job(task, max_attempts=1, **named)["id"]
+    tables.query(
+        "update graphile_worker._private_jobs set attempts = 1, updated_at = now() - %s::interval,"
+        " run_at = now() - %s::interval, created_at = now() - interval '5 years' where id = %s",
+        age,
+        age,
+        job_id,
+    )
+    return int(job_id)
+
+
+def write_down(tables: Tables, setting: str, age: str) -> None:
+    """A record of the kind that this setting is about."""
+    match setting:
+        case "heartbeat_retention":
+            tables.query(LOST, f"lost {age} ago", age)
+        case "worker_state_retention":
+            tables.query(STATE, age)
+        case "crash_retention":
+            tables.crashed_before(1, age=age)
+        case "terminal_record_retention":
+            fail_for_good(tables, age)
+
+
+@pytest.fixture(autouse=True)
+def _registered(tables: Tables) -> None:
+    tables.worker("ferryman-1", age="0 seconds", tasks=["task", "other"])
+
+
+@pytest.mark.parametrize("setting", ALL)
+async def test_each_kind_is_kept_for_its_own_time(tables: Tables, client: Client, setting: str) -> None:
+    for age in (KEPT[setting], FORGOTTEN[setting]):
+        write_down(tables, setting, age)
+    assert await client.prune_recovery_records() == PRUNED[setting]
+    assert await client.prune_recovery_records() == Pruned()
+    assert await client.prune_recovery_records(WorkerRecoveryConfig(**{setting: timedelta(hours=1)})) == PRUNED[setting]
+
+
+@pytest.mark.parametrize("setting", ALL)
+async def test_each_kind_can_be_kept_for_ever(tables: Tables, client: Client, setting: str) -> None:
+    for each in ALL:
+        write_down(tables, each, "1000 days")
+    expected = Pruned(lost_workers=1, worker_states=1, crashes=1, failed_jobs=1)
+    for field in fields(PRUNED[setting]):
+        if getattr(PRUNED[setting], field.name):
+            expected = replace(expected, **{field.name: 0})
+    assert await client.prune_recovery_records(WorkerRecoveryConfig(**{setting: None})) == expected
+
+
+async def test_a_crash_is_remembered_for_as_long_as_it_counts_whatever_the_retention(
     tables: Tables, client: Client
 ) -> None:
-    for name, age in (("old", "7 days 1 minute"), ("new", "6 days 23 hours")):
-        tables.query(LOST, name, age)
-    for age in ("30 days 1 minute", "29 days 23 hours"):
+    for age in ("71 hours", "73 hours"):
         tables.crashed_before(1, age=age)
-    assert await client.prune_recovery_records() == Pruned(lost_workers=1, crashes=1)
-    assert [lost["worker_id"] for lost in tables.lost_workers()] == ["new"]
+    config = WorkerRecoveryConfig(crash_retention=timedelta(hours=1))
+    assert await client.prune_recovery_records(config) == Pruned(crashes=1)
     assert len(tables.crashes()) == 1
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ({"worker_retention": None}, Pruned(crashes=1)),
-        ({"crash_retention": None}, Pruned(lost_workers=1)),
-        ({"worker_retention": None, "crash_retention": None}, Pruned()),
-    ],
-)
-async def test_each_kind_can_be_kept_for_ever(
-    tables: Tables, client: Client, config: dict[str, Any], expected: Pruned
-) -> None:
-    tables.query(LOST, "old", "1000 days")
-    tables.crashed_before(1, age="1000 days")
-    assert await client.prune_recovery_records(WorkerRecoveryConfig(**config)) == expected
 
 
 async def test_much_is_forgotten_in_small_bites(tables: Tables, client: Client) -> None:
     for number in range(7):
         tables.query(LOST, f"worker {number}", "8 days")
+        tables.query(STATE, "8 days")
         tables.crashed_before(number, age="31 days")
+        fail_for_good(tables, "31 days")
+        fail_for_good(tables, "1 day")
     steps = prune("graphile_worker", WorkerRecoveryConfig().settings, batch=3)
-    assert await AsyncSession(lambda: client.pool, client.schema).run(steps) == Pruned(lost_workers=7, crashes=7)
+    pruned = await AsyncSession(lambda: client.pool, client.schema).run(steps)
+    assert pruned == Pruned(lost_workers=7, worker_states=7, crashes=7, failed_jobs=7)
+
+
+async def test_failed_jobs_are_deleted_only_of_tasks_that_a_worker_of_ours_has_registered(
+    tables: Tables, client: Client
+) -> None:
+    tables.worker("graphile_worker_0123456789abcdef01", age="0 seconds", tasks=["rust's"])
+    tables.worker("ferryman-2", age="0 seconds", tasks="not a list")
+    kept = [fail_for_good(tables, "1000 days", task) for task in ("node's", "rust's")]
+    gone = [fail_for_good(tables, "1000 days", task, job_key=task) for task in ("task", "other")]
+    assert await client.prune_recovery_records() == Pruned(failed_jobs=len(gone))
+    assert [job["id"] for job in tables.jobs()] == kept
+
+
+async def test_a_job_that_may_still_run_is_never_deleted(tables: Tables, client: Client) -> None:
+    waiting = tables.add_job(run_at="2000-01-01")["id"]
+    running = tables.claim(fail_for_good(tables, "1000 days"), age="1000 days")["id"]
+    retried = tables.add_job(run_at="2000-01-01")["id"]
+    tables.query("update graphile_worker._private_jobs set attempts = 24, updated_at = '2000-01-01'")
+    tables.query("update graphile_worker._private_jobs set attempts = max_attempts where id = %s", running)
+    assert await client.prune_recovery_records() == Pruned()
+    assert {job["id"] for job in tables.jobs()} == {waiting, running, retried}
+
+
+@pytest.mark.parametrize("final", [True, False], ids=["for good", "in its last attempt"])
+async def test_a_job_counts_from_the_time_it_failed_however_long_it_waited(
+    tables: Tables, client: Client, final: bool
+) -> None:
+    job_id = tables.held_job("worker", max_attempts=1, run_at="2000-01-01")
+    tables.query(
+        "update graphile_worker._private_jobs set updated_at = '2000-01-01', created_at = '2000-01-01',"
+        " run_at = '2000-01-01'"
+    )
+    token = (tables.job(job_id)["locked_at"] - EPOCH) // timedelta(microseconds=1)
+    claim = Claim(job_id, 1, "{}", None, token, "worker", (), 0)
+
+    def fail() -> Steps[None]:
+        yield giving_back([Settlement(claim, Failed("no", delay=0.0, is_final=final))])
+
+    await AsyncSession(lambda: client.pool, client.schema).run(fail())
+    assert tables.job(job_id)["locked_by"] is None
+    assert await client.prune_recovery_records() == Pruned()
+    tables.query(
+        "update graphile_worker._private_jobs set updated_at = updated_at - interval '31 days',"
+        " run_at = run_at - interval '31 days'"
+    )
+    assert await client.prune_recovery_records() == Pruned(failed_jobs=1)
 
 
 async def test_start_marks_of_claims_that_are_over_are_removed(tables: Tables, client: Client) -> None:

@@ -191,11 +191,11 @@ async def test_the_flag_of_a_job_comes_from_its_spec(tables: Tables, sweeper: Cl
 
 
 async def test_active_workers_are_listed_with_their_staleness(tables: Tables, sweeper: Client) -> None:
-    tables.worker("old", "2 minutes", pid=7)
+    tables.worker("old", "2 minutes", pid=7, beat_interval=30)
     tables.worker("new", "1 second")
     tables.query("update graphile_worker._private_workers set started_at = now() - interval '1 day' where id = 'old'")
     old, new = await sweeper.list_active_workers(timedelta(seconds=60))
-    assert (old.worker_id, old.is_stale, old.metadata) == ("old", True, {"pid": 7})
+    assert (old.worker_id, old.is_stale, old.metadata) == ("old", True, {"pid": 7, "beat_interval": 30})
     assert (new.worker_id, new.is_stale) == ("new", False)
     assert new.last_heartbeat_at - old.last_heartbeat_at > timedelta(minutes=1)
     assert new.started_at - old.started_at > timedelta(hours=23)

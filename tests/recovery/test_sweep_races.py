@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -13,12 +13,15 @@ from ferryman.database.steps import Commit, Emit, Transaction
 from ferryman.errors import DatabaseError, DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobInterrupted, JobRecovery, JobRecoveryResult, WorkerRecovered
 from ferryman.queries import recovering
+from ferryman.recovery import sweeping
 from ferryman.recovery.results import SweepStaleWorkersOptions
 from tests.support.rhythms import CROWD
 from tests.support.sweeps import seen, sweep_as_worker
 from tests.support.waiting import somebody_waits_for_a_lock, until, waiting_for_locks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ferryman import Client
     from ferryman.database.steps import Steps
     from tests.support.tables import Tables
@@ -56,22 +59,36 @@ async def test_sweeps_at_the_same_time_recover_each_job_once(tables: Tables, swe
     assert all(tables.job(job_id)["attempts"] == 0 for job_id in jobs)
 
 
-async def test_a_sweep_that_is_cut_off_leaves_whole_batches_behind_and_the_next_one_goes_on(
-    tables: Tables, sweeper: Client
-) -> None:
-    jobs = [tables.held_job(tables.worker(), queue_name=f"q{number}") for number in range(4)]
-    hooks = HookRegistry()
+def after_each_batch(monkeypatch: pytest.MonkeyPatch, act: Callable[[list[int]], None]) -> None:
+    """Do something with the ids of the jobs of each batch, when it is committed and the next one has not begun."""
+    job_events = sweeping.job_events
 
-    @hooks.on(JobInterrupted)
-    def cut_off(event: JobInterrupted) -> None:
-        if event.job.id == jobs[1]:
+    def act_and_go_on(rows: Any, jobs: Any) -> Any:
+        act([row[0] for row in rows])
+        return job_events(rows, jobs)
+
+    monkeypatch.setattr(sweeping, "job_events", act_and_go_on)
+
+
+async def test_a_sweep_that_is_cut_off_leaves_whole_batches_behind_and_the_next_one_goes_on(
+    tables: Tables, sweeper: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what it has done, hooks are told all the same."""
+    jobs = [tables.held_job(tables.worker(), queue_name=f"q{number}") for number in range(4)]
+    hooks, told = HookRegistry(), []
+    hooks.on(JobInterrupted, lambda event: told.append(event.job.id))
+
+    def cut_off(done: list[int]) -> None:
+        if jobs[1] in done:
             tables.query(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and pid <> pg_backend_pid()"
             )
 
+    after_each_batch(monkeypatch, cut_off)
     with pytest.raises(DatabaseUnavailableError):
         await sweep_as_worker(sweeper, hooks=hooks, batch=2)
+    assert told == jobs[:2]
     assert [tables.job(job_id)["locked_by"] for job_id in jobs] == [None, None, "dead", "dead"]
     assert [tables.queue(f"q{number}")["locked_by"] for number in range(4)] == [None, None, "dead", "dead"]
     assert (tables.workers(), len(tables.crashes())) == (["dead"], 2)
@@ -140,18 +157,18 @@ async def test_a_job_that_is_claimed_anew_while_hooks_think_is_left_alone(tables
 
 @pytest.mark.parametrize("age", ["1 hour", "10 minutes"], ids=["older", "renewed since"])
 async def test_a_queue_that_the_worker_holds_under_another_claim_stays_locked(
-    tables: Tables, sweeper: Client, age: str
+    tables: Tables, sweeper: Client, age: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first claim lost its queue, by the four-hour rule or by hand, and the same worker claimed the queue again."""
     tables.worker()
     jobs = [tables.held_job(queue_name="q", age=each) for each in (age, "30 minutes")]
-    hooks, holders = HookRegistry(), {}
+    holders = {}
 
-    @hooks.on(JobInterrupted)
-    def look(event: JobInterrupted) -> None:
-        holders[event.job.id] = tables.queue("q")["locked_by"]
+    def look(done: list[int]) -> None:
+        holders.update({job_id: tables.queue("q")["locked_by"] for job_id in done})
 
-    assert (await sweep_as_worker(sweeper, hooks=hooks, batch=1)).recovered_count == 2
+    after_each_batch(monkeypatch, look)
+    assert (await sweep_as_worker(sweeper, batch=1)).recovered_count == 2
     assert holders == dict(zip(jobs, ["dead", None], strict=True))
 
 

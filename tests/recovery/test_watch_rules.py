@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ferryman.recovery.rhythm import Rhythm
+from ferryman.recovery.session import ANSWER_SECONDS
+from ferryman.recovery.settings import RecoverySettings
 from ferryman.recovery.watch import TICKS_TO_STAND_BACK
 from ferryman.recovery.watching import Dead, Observer, Sign
-from tests.recovery.observed_world import LONGEST_RETURN, RHYTHM, STEP, ModelWorker, World
+from tests.recovery.observed_world import LONGEST_RETURN, RHYTHM, ROUND_TRIP, STEP, ModelWorker, World
 
 BEAT = datetime(2030, 1, 1, tzinfo=UTC)
 LOST = Sign("other", BEAT, has_lost_session=True)
@@ -29,6 +33,7 @@ episodes = st.lists(
         st.tuples(st.just("clock jumps"), st.floats(-86_400.0, 86_400.0)),
         st.tuples(st.just("session cut"), st.floats(LONGEST_RETURN, 60.0)),
         st.tuples(st.just("busy"), st.floats(1.0, 60.0)),
+        st.tuples(st.just("stall"), st.floats(0.25, ANSWER_SECONDS)),
     ),
     max_size=6,
 )
@@ -48,6 +53,8 @@ def tell(world: World, story: list[tuple[str, float]], live: ModelWorker) -> Non
         elif kind == "session cut":
             live.has_session = False
             world.pass_time(amount)
+        elif kind == "stall":
+            world.stall(amount)
         elif kind == "busy":
             live.is_hung = True
             world.pass_time(amount)
@@ -55,13 +62,14 @@ def tell(world: World, story: list[tuple[str, float]], live: ModelWorker) -> Non
             world.pass_time(2 * STEP)
 
 
-@given(story=episodes, delay=delays)
-@example(story=[("outage", 600.0)], delay=5.0)
-@example(story=[("calm", 29.0), ("observer stopped", 600.0)], delay=0.0)
+@given(story=episodes, delay=delays, round_trip=st.sampled_from([ROUND_TRIP, 0.3, 2.7]))
+@example(story=[("outage", 600.0)], delay=5.0, round_trip=ROUND_TRIP)
+@example(story=[("calm", 29.0), ("observer stopped", 600.0)], delay=0.0, round_trip=ROUND_TRIP)
+@example(story=[("session cut", LONGEST_RETURN), ("stall", 5.75), ("calm", 5.0)] * 2, delay=5.0, round_trip=ROUND_TRIP)
 @settings(max_examples=150, deadline=None, derandomize=True)
-def test_a_live_worker_is_never_taken_for_dead(story: list[tuple[str, float]], delay: float) -> None:
+def test_a_live_worker_is_never_taken_for_dead(story: list[tuple[str, float]], delay: float, round_trip: float) -> None:
     live = ModelWorker("live", return_delay=delay)
-    world = World([live, ModelWorker("another")])
+    world = World([live, ModelWorker("another")], round_trip=round_trip)
 
     tell(world, story, live)
     world.pass_time(60.0)
@@ -117,6 +125,55 @@ def test_a_killed_worker_is_told_of_the_moment_its_grace_ends() -> None:
     assert RHYTHM.grace <= told_at - died <= RHYTHM.grace + RHYTHM.tick + 1.0
 
 
+@pytest.mark.parametrize(
+    ("grace", "round_trip"), [(0.1, 0.04), (1.0, 0.3), (10.0, 2.7)], ids=["0.1 s", "1 s", "the default"]
+)
+def test_a_killed_worker_is_found_although_each_answer_takes_longer_than_the_time_between_two_looks(
+    grace: float, round_trip: float
+) -> None:
+    rhythm = Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=timedelta(seconds=grace)))
+    assert round_trip > rhythm.tick
+    killed, live = ModelWorker("killed"), ModelWorker("live")
+    world = World([killed, live], rhythm=rhythm, round_trip=round_trip, step=grace / 400)
+    world.pass_time(10 * grace)
+    killed.die()
+
+    world.pass_time(10 * grace)
+
+    assert set(world.reported) == {"killed"}
+    assert all(dead.silent_for >= grace for _, dead in world.reports_of("killed"))
+
+
+def test_answers_that_are_late_now_and_then_do_not_keep_a_killed_worker_from_being_found() -> None:
+    killed = ModelWorker("killed")
+    world = World([killed])
+    world.pass_time(31.0)
+    killed.die()
+
+    for _ in range(6):
+        world.pass_time(5.0)
+        world.stall(5.5)
+
+    assert set(world.reported) == {"killed"}
+
+
+def test_a_silent_worker_is_found_within_beat_threshold_and_sweep_at_the_defaults() -> None:
+    """Whenever it stops between two full looks, and whatever the other thresholds are."""
+    rhythm = Rhythm.of(RecoverySettings(enabled=True))
+    for offset in range(0, 60, 5):
+        hung = ModelWorker("hung")
+        world = World([hung], rhythm=rhythm)
+        world.pass_time(60.0 + offset)
+        hung.is_hung = True
+        stopped_at = world.now
+
+        world.pass_time(400.0)
+
+        found = [at for at, dead in world.reports_of("hung") if dead.silent_for > 300.0]
+        assert found
+        assert 300.0 - 30.0 <= found[0] - stopped_at <= 30.0 + 300.0 + 60.0
+
+
 def test_the_next_look_comes_when_the_grace_ends_even_between_two_others() -> None:
     killed = ModelWorker("killed")
     killed.die()
@@ -146,7 +203,7 @@ def test_an_idle_observer_asks_the_database_every_two_seconds() -> None:
 
 
 def make_observer() -> Observer:
-    return Observer(grace=10.0, silent_after=120.0, longest_gap=4.0)
+    return Observer(grace=10.0, silences=[120.0], settling=10.0, longest_gap=4.0)
 
 
 def look(observer: Observer, at: float, *signs: Sign, is_full: bool = False) -> list[Dead]:

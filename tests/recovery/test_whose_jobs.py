@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import Client
-from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
+from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
 from ferryman.recovery.results import SweepStaleWorkersOptions
+from tests.support.logs import logged
 from tests.support.sweeps import seen, sweep_as_worker
 
 if TYPE_CHECKING:
@@ -64,13 +65,85 @@ async def test_node_pools_and_other_strangers_are_left_to_their_own_rules(
     assert tables.job(job_id)["locked_by"] == foreign
 
 
+async def test_strangers_that_are_silent_are_named_and_freed_after_a_time_out_of_your_choice(
+    tables: Tables, sweeper: Client
+) -> None:
+    node = "worker-0123456789abcdef01"
+    first, second = tables.held_job(node, age="2 hours"), tables.held_job(node, age="90 minutes")
+    tables.held_job("busy", age="1 minute")
+    result = await sweeper.sweep_stale_workers()
+    [stranger] = result.unregistered
+    assert (stranger.worker_id, stranger.jobs, stranger.job_ids) == (node, 2, (first, second))
+    assert stranger.seconds == pytest.approx(5400, abs=60)
+    later = SweepStaleWorkersOptions(unregistered_lock_timeout=timedelta(hours=2))
+    assert (await sweeper.sweep_stale_workers(later)).worker_ids == ()
+    config = WorkerRecoveryConfig(unregistered_lock_timeout=timedelta(hours=1))
+    found = await sweeper.sweep_stale_workers_with_config(config)
+    assert (found.worker_ids, found.recovered_count, found.unregistered) == ((node,), 2, ())
+
+
+async def test_a_stranger_that_was_freed_once_falls_under_its_own_rules_again(tables: Tables, sweeper: Client) -> None:
+    tables.held_job("stranger", age="2 hours")
+    options = SweepStaleWorkersOptions(unregistered_lock_timeout=timedelta(hours=1))
+    assert (await sweeper.sweep_stale_workers(options)).worker_ids == ("stranger",)
+    tables.held_job("stranger", age="6 minutes")
+    assert (await sweeper.sweep_stale_workers()).worker_ids == ()
+
+
+async def test_a_rust_worker_does_not_say_how_often_it_beats_and_is_given_two_of_its_usual_beats(
+    tables: Tables, sweeper: Client
+) -> None:
+    tables.held_job(tables.worker("rust", "55 seconds", beat_interval=None))
+    options = SweepStaleWorkersOptions(sweep_threshold=timedelta(seconds=20))
+    assert (await sweeper.sweep_stale_workers(options)).worker_ids == ()
+    tables.worker("rust", "65 seconds", beat_interval=None)
+    assert (await sweeper.sweep_stale_workers(options)).worker_ids == ("rust",)
+
+
+@pytest.mark.parametrize("dated", ["infinity", "-infinity"])
+async def test_a_lock_without_a_usable_date_stops_neither_the_search_for_orphans_nor_recovery(
+    tables: Tables, sweeper: Client, dated: str
+) -> None:
+    odd, usual = (tables.held_job(tables.worker(), queue_name=name) for name in ("a", "b"))
+    orphan, stranger = tables.held_job(OURS), tables.held_job("stranger")
+    tables.query("update graphile_worker._private_jobs set locked_at = %s where id = any(%s)", dated, [odd, stranger])
+    result = await sweeper.sweep_stale_workers()
+    assert {each.job_id for each in result.recoveries} == {odd, usual, orphan}
+    assert [each.worker_id for each in result.unregistered] == ["stranger"]
+
+
+async def test_a_job_that_cannot_be_recovered_is_set_aside_and_the_others_are_recovered(
+    tables: Tables, sweeper: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables.policy("retry")
+    jobs = [tables.held_job(tables.worker()) for _ in range(3)]
+    latest = "294276-12-31 23:59:59Z"
+    tables.query("update graphile_worker._private_jobs set run_at = %s where id = %s", latest, jobs[1])
+    result = await sweep_as_worker(sweeper)
+    assert [each.job_id for each in result.recoveries] == [jobs[0], jobs[2]]
+    assert result.unreadable_job_ids == (jobs[1],)
+    assert tables.workers() == ["dead"]
+    [record] = logged(caplog, "job_not_recovered", job_id=jobs[1])
+    assert "out of range" in record.getMessage()
+
+
+async def test_a_beat_without_a_usable_date_stops_no_sweep(tables: Tables, sweeper: Client) -> None:
+    tables.worker("odd")
+    tables.query("update graphile_worker._private_workers set last_heartbeat_at = 'infinity'")
+    held = tables.held_job("odd")
+    tables.held_job(tables.worker())
+    assert (await sweeper.sweep_stale_workers()).worker_ids == ("dead",)
+    named = await sweeper.sweep_stale_workers(SweepStaleWorkersOptions(worker_ids=["odd"]))
+    assert [each.job_id for each in named.recoveries] == [held]
+
+
 async def test_whoever_was_registered_once_is_swept_under_any_name(tables: Tables, sweeper: Client) -> None:
     tables.worker("mine", host="h")
     await sweeper.sweep_stale_workers()
     tables.held_job("mine", age="6 minutes")
     assert (await sweeper.sweep_stale_workers()).worker_ids == ("mine",)
     (lost,) = await sweeper.list_lost_workers()
-    assert (lost.reason, lost.recovered_jobs, lost.metadata) == ("unregistered", 1, {"host": "h"})
+    assert (lost.reason, lost.recovered_jobs, lost.metadata) == ("unregistered", 1, {"host": "h", "beat_interval": 0})
 
 
 async def test_a_worker_that_the_operator_names_is_swept_at_once_whoever_it_is(tables: Tables, sweeper: Client) -> None:

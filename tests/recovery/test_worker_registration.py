@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from datetime import timedelta
@@ -14,23 +15,28 @@ import pytest
 from ferryman import (
     App,
     Client,
+    JobSpec,
     LocalQueueConfig,
     SweepStaleWorkersOptions,
+    SyncClient,
     Worker,
     WorkerOptions,
     WorkerRecoveryConfig,
 )
 from ferryman import __version__ as version
 from ferryman.cli.worker.plan import Plan
+from ferryman.errors import InvalidJobError
 from ferryman.hooks import HookRegistry, JobComplete, WorkerInit, WorkerShutdown, WorkerStart
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.worker import life
 from tests.support.inside import inside
+from tests.support.logs import logged
 from tests.support.rhythms import OFF, PATIENT, QUICK, recovery_of
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
+    from ferryman import WorkerState
     from tests.support.fleet import Fleet
 
 
@@ -59,7 +65,10 @@ async def test_a_worker_registers_itself_and_says_what_it_is(app: App, client: C
         "tasks": ["nothing"],
         "concurrency": 7,
         "prefetches": True,
+        "suspects": True,
         "on_crash": "requeue",
+        "max_crashes": 3,
+        "policies": {},
         "beat_interval": QUICK["heartbeat_interval"],
         "session_key": session_key,
     }
@@ -171,9 +180,39 @@ async def test_a_worker_without_recovery_registers_nothing_and_its_locks_are_nev
         assert (await client.sweep_stale_workers(named)).recovered_count == 1
 
 
-def test_recovery_is_off_until_somebody_asks_for_it() -> None:
-    assert not WorkerOptions().recovery.settings.enabled
-    assert Worker(App("postgresql://nowhere")).worker_id.startswith("ferryman_unregistered-")
+async def test_a_worker_that_is_given_no_config_registers_and_recovers(app: App, client: Client) -> None:
+    worker = Worker(app, listen_os_shutdown_signals=False)
+    async with running(worker):
+        await until(lambda: inside(worker).is_alive and not inside(worker).is_fenced, "the worker is registered")
+        [active] = await client.list_active_workers()
+    assert active.worker_id == worker.worker_id
+    assert WorkerOptions().recovery == Plan(target="app").options(App(), hooks=HookRegistry()).recovery
+
+
+def test_giving_a_config_that_sets_nothing_turns_recovery_off() -> None:
+    assert not WorkerRecoveryConfig().settings.enabled
+    for app in (App("postgresql://nowhere"), App("postgresql://nowhere", worker=WorkerOptions(concurrency=2))):
+        worker = Worker(app, recovery=WorkerRecoveryConfig())
+        assert worker.worker_id.startswith("ferryman_unregistered-")
+    off = App(worker=WorkerOptions(recovery=WorkerRecoveryConfig()))
+    assert not Plan(target="app").options(off, hooks=HookRegistry()).recovery.settings.enabled
+
+
+def test_single_settings_of_a_worker_have_the_defaults_of_a_config_beside_them() -> None:
+    minute = timedelta(minutes=1)
+    app = App("postgresql://nowhere", worker=WorkerOptions(concurrency=2))
+    for options in (WorkerOptions(sweep_interval=minute), Worker(app, sweep_interval=minute)._options):
+        assert options.recovery == WorkerRecoveryConfig(sweep_interval=minute)
+
+
+def test_a_worker_warns_of_settings_outside_of_the_usual_bounds(caplog: pytest.LogCaptureFixture) -> None:
+    config = WorkerRecoveryConfig(sweep_threshold=timedelta(hours=4), sweep_interval=timedelta(minutes=15))
+    with caplog.at_level(logging.WARNING, logger="ferryman.worker"):
+        Worker(App("postgresql://nowhere"), recovery=config)
+        Worker(App("postgresql://nowhere"), recovery=config.enabled(False))
+        Worker(App("postgresql://nowhere"))
+    assert len(logged(caplog, "recovery_setting_unusual")) == 2
+    assert "worker_recovery.sweep_threshold is 14400 s; usual are 1 s to 7200 s" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["heartbeat_interval", "sweep_interval", "sweep_threshold", "recovery_delay"])
@@ -206,3 +245,34 @@ def test_ferryman_worker_leaves_an_application_its_own_choice() -> None:
 def test_ferryman_worker_can_be_told_not_to_recover() -> None:
     app = App(worker=WorkerOptions(heartbeat_interval=timedelta(seconds=10)))
     assert not Plan(target="app", no_recovery=True).options(app, hooks=HookRegistry()).recovery.settings.enabled
+
+
+async def test_a_worker_tells_what_it_does_with_each_beat(app: App, client: Client, database: str) -> None:
+    held = asyncio.Event()
+
+    @app.task
+    async def run(how: str) -> None:
+        if how == "hold":
+            await held.wait()
+        elif how == "fail":
+            raise ValueError(how)
+
+    for how in ("hold", "fail", "pass", "pass"):
+        await client.add_raw_job("run", {"how": how}, JobSpec(max_attempts=1))
+    worker = worker_of(app, recovery=recovery_of(), concurrency=3)
+
+    def newest() -> WorkerState | None:
+        with SyncClient(database) as asking:
+            states = asking.list_worker_states(worker.worker_id, limit=1)
+        return states[0] if states and (states[0].running, states[0].done, states[0].failed) == (1, 2, 1) else None
+
+    async with running(worker):
+        state = await until(newest, "a beat that tells of all four jobs")
+        held.set()
+    assert (state.worker_id, state.slots) == (worker.worker_id, 3)
+    assert state.rss_bytes is None or state.rss_bytes > 1_000_000
+    assert state.loop_lag is None or state.loop_lag < timedelta(minutes=1)
+    assert {each.worker_id for each in await client.list_worker_states()} == {worker.worker_id}
+    assert await client.list_worker_states("nobody") == []
+    with pytest.raises(InvalidJobError, match="limit must be between 1 and"):
+        await client.list_worker_states(limit=0)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferryman import App, LocalQueueConfig, RawJobSpec
+from ferryman import App, JobSpec, LocalQueueConfig, RawJobSpec, WorkerContext
+from ferryman.hooks import HookRegistry, SettleRefused
+from ferryman.queries import recovering
+from ferryman.worker.claims import Claim
+from ferryman.worker.identity import Identity
+from ferryman.worker.waiting_list import WaitingList
 from tests.support.fleet import idle_app
+from tests.support.logs import logged
 from tests.support.rhythms import PATIENT, recovery_of
+from tests.support.tables import Tables
 from tests.support.waiting import until
-from tests.support.workers import running, worker_of
+from tests.support.workers import queues, running, worker_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import psycopg
 
     from ferryman import Client
@@ -83,15 +93,14 @@ async def test_without_recovery_nothing_is_marked(client: Client, connection: ps
     assert statements() == 0
 
 
+@pytest.mark.parametrize("local_queue", [None, LocalQueueConfig(size=100)])
 async def test_a_job_that_has_crashed_before_is_marked_whatever_its_policy(
-    client: Client, connection: psycopg.Connection
+    client: Client, connection: psycopg.Connection, local_queue: LocalQueueConfig | None
 ) -> None:
     statements = count_statements(connection)
-    await client.add_raw_job("task", {"number": 0})
-    connection.execute(
-        "update graphile_worker._private_jobs set last_error = 'Job recovered after worker interruption'"
-    )
-    await run_jobs(client, "requeue", count=0, local_queue=LocalQueueConfig(size=100), expects=1)
+    job = await client.add_raw_job("task", {"number": 0})
+    Tables(connection).suspect(job.id, "crashed")
+    await run_jobs(client, "requeue", count=0, local_queue=local_queue, expects=1)
     assert statements() == 1
 
 
@@ -114,7 +123,7 @@ async def run_jobs(
 
     await client.add_raw_jobs([RawJobSpec("task", {"number": number}) for number in range(count)])
     recovery = recovery_of({**PATIENT, "on_crash": default, "enabled": is_on})
-    async with running(worker_of(app, recovery=recovery, concurrency=10, **options)):
+    async with running(worker_of(app, **{"recovery": recovery, "concurrency": 10, **options})):
         await until(lambda: len(done) == expects, "all jobs run")
     return done
 
@@ -137,3 +146,124 @@ def count_statements(connection: psycopg.Connection) -> Any:
         return int(row[0])
 
     return counted
+
+
+async def test_a_job_whose_mark_is_refused_frees_its_queue(client: Client, connection: psycopg.Connection) -> None:
+    """An operator has deleted the row while the job waited in a local queue."""
+    app, hooks, gate, refused = App(client.address.conninfo), HookRegistry(), asyncio.Event(), []
+    hooks.on(SettleRefused, lambda event: refused.append(event.job_id))
+    started: list[int] = []
+
+    @app.task(identifier="task", on_crash="fail")
+    async def task(number: int) -> None:
+        started.append(number)
+        await gate.wait()
+
+    await client.add_raw_job("task", {"number": 1})
+    gone = await client.add_raw_job("task", {"number": 2}, spec=JobSpec(queue_name="letters"))
+    options = {"local_queue": LocalQueueConfig(size=10), "recovery": recovery_of(PATIENT), "hooks": hooks}
+    async with running(worker_of(app, concurrency=1, **options)):
+        await until(lambda: started == [1], "the first runs, and the other waits")
+        await until(lambda: queues(connection)[0].locked_by, "the queue is locked")
+        connection.execute("delete from graphile_worker._private_jobs where id = %s", [gone.id])
+        gate.set()
+        await until(lambda: refused == [gone.id], "what is gone is refused")
+        await until(lambda: queues(connection)[0].locked_by is None, "its queue is free")
+    assert started == [1]
+
+
+async def test_marks_that_fail_for_a_while_are_written_in_the_end(
+    client: Client, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = "graphile_worker._ferryman_started_jobs"
+    connection.execute(f"alter table {table} rename to elsewhere")
+    running_all = asyncio.create_task(
+        run_jobs(client, "fail", count=3, expects=3, local_queue=LocalQueueConfig(size=10))
+    )
+    await until(lambda: logged(caplog, "duty_failed", duty="marking the start of jobs"), "marks fail")
+    connection.execute("alter table graphile_worker.elsewhere rename to _ferryman_started_jobs")
+    assert sorted(await running_all) == [0, 1, 2]
+
+
+async def test_jobs_whose_marks_meet_an_unexpected_error_fail_and_free_their_slots(
+    client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, errors = recovering.mark_started, [RuntimeError("an error that nobody has thought of")]
+
+    def fail_once(worker_id: str, claims: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return mark(worker_id, claims)
+
+    monkeypatch.setattr(recovering, "mark_started", fail_once)
+    await run_jobs(client, "fail", count=20, expects=19, concurrency=1, local_queue=LocalQueueConfig(size=100))
+    question = "select attempts, locked_by from graphile_worker._private_jobs"
+    assert connection.execute(question).fetchall() == [(1, None)]
+
+
+@pytest.fixture
+def marked_jobs(connection: psycopg.Connection) -> Callable[[], set[int]]:
+    """The jobs that have a start mark."""
+
+    def read() -> set[int]:
+        rows = connection.execute("select job_id from graphile_worker._ferryman_started_jobs").fetchall()
+        return {row[0] for row in rows}
+
+    return read
+
+
+async def test_jobs_that_wait_are_listed_with_each_heartbeat_and_only_these_are_marked_when_they_start(
+    client: Client, connection: psycopg.Connection, marked_jobs: Callable[[], set[int]]
+) -> None:
+    app, gate, done = App(client.address.conninfo), asyncio.Event(), set()
+
+    @app.task(identifier="task")
+    async def task(ctx: WorkerContext) -> None:
+        await gate.wait()
+        done.add(ctx.job.id)
+
+    def listed() -> set[int]:
+        [(waiting,)] = connection.execute(
+            "select metadata -> 'waiting' from graphile_worker._private_workers"
+        ).fetchall() or [(None,)]
+        return {job_id for job_ids in (waiting or {}).values() for job_id in job_ids}
+
+    jobs = [job.id for job in await client.add_raw_jobs([RawJobSpec("task", {})] * 5)]
+    recovery = recovery_of(PATIENT)
+    async with running(worker_of(app, recovery=recovery, concurrency=2, local_queue=LocalQueueConfig(size=10))):
+        await until(lambda: listed() == {*jobs[2:]}, "those without a slot are listed")
+        gate.set()
+        await until(lambda: done == {*jobs}, "all jobs run")
+        assert marked_jobs() == {*jobs[2:]}
+        await until(lambda: not listed(), "nothing waits any more")
+        later = [job.id for job in await client.add_raw_jobs([RawJobSpec("task", {})] * 5)]
+        await until(lambda: {*later} <= done, "jobs that no list has met run")
+        assert marked_jobs().isdisjoint(later)
+
+
+async def test_a_job_that_starts_while_the_list_that_names_it_is_on_its_way_is_marked() -> None:
+    """The list holds from the moment at which it is made, and the one before until the new one is written."""
+    sent, answer = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    class Connection:
+        async def fetch(self, _: object) -> list[tuple[str]]:
+            sent.set()
+            return await answer
+
+    first, second = (Claim(number, 1, "{}", None, 5, "me", (), 0) for number in (1, 2))
+    waiting = [first, second]
+    identity = Identity()
+    identity.id = "me"
+    listing = WaitingList(Connection(), identity, waiting=lambda: waiting, seconds=60)  # type: ignore[arg-type]
+    writing = asyncio.create_task(listing.write())
+    await sent.wait()
+    waiting.remove(first)  # it starts
+    assert first in listing
+    assert second in listing
+    answer.set_result([])  # a sweep has locked the row, so the list was not written
+    await writing
+    answer = asyncio.get_running_loop().create_future()
+    answer.set_result([("me",)])
+    waiting.clear()
+    await listing.write()
+    assert second not in listing

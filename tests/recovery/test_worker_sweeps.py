@@ -22,7 +22,7 @@ from tests.support.workers import running, worker_of
 if TYPE_CHECKING:
     from ferryman import SweepStaleWorkersResult
     from ferryman.database.steps import Steps
-    from ferryman.recovery.sweeping import Sweep
+    from ferryman.recovery.sweeping import Progress, Sweep
     from tests.support.fleet import Fleet
     from tests.support.tables import Tables
 
@@ -76,13 +76,13 @@ async def test_the_background_sweeper_recovers_orphans_too(fleet: Fleet, tables:
 async def test_the_background_sweeper_runs_at_its_interval(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """A little sooner, so that workers which were started together do not stay together."""
     times: list[float] = []
-    sweep_once = recovering.sweep_once
+    sweep_into = recovering.sweep_into
 
-    def timed(sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
+    def timed(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
         times.append(time.monotonic())
-        return sweep_once(sweep)
+        return sweep_into(progress, sweep)
 
-    monkeypatch.setattr(recovering, "sweep_once", timed)
+    monkeypatch.setattr(recovering, "sweep_into", timed)
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
         await until(lambda: len(times) == 5, "five sweeps")
     assert min(later - earlier for earlier, later in itertools.pairwise(times)) > 0.7 * QUICK["sweep_interval"]
@@ -139,14 +139,14 @@ async def test_a_sweep_that_fails_is_not_the_last(
 ) -> None:
     """Whatever the error is."""
     errors = iter([RuntimeError("broken")])
-    sweep_once = recovering.sweep_once
+    sweep_into = recovering.sweep_into
 
-    def failing_at_first(sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
+    def failing_at_first(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
         for error in errors:
             raise error
-        return sweep_once(sweep)
+        return sweep_into(progress, sweep)
 
-    monkeypatch.setattr(recovering, "sweep_once", failing_at_first)
+    monkeypatch.setattr(recovering, "sweep_into", failing_at_first)
     orphan = tables.held_job("ferryman-0123456789abcdef01", age="1 hour")
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
         await until(lambda: tables.job(orphan)["locked_by"] is None, "the orphan is recovered")

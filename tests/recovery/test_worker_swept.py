@@ -9,8 +9,12 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ferryman import App, Client, SweepStaleWorkersOptions, SyncClient, WorkerContext
+import pytest
+
+from ferryman import App, Client, LocalQueueConfig, SweepStaleWorkersOptions, SyncClient, WorkerContext
 from ferryman.errors import LeaseLostError
+from ferryman.hooks import BeforeJobRun, HookRegistry, SettleRefused
+from tests.support.inside import inside
 from tests.support.processes import gone, noted_pid
 from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.waiting import DEADLINE_SECONDS, until
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.fleet import Fleet
+
+JOBS = 4
 
 
 async def take_jobs(fleet: Fleet, worker_id: str) -> None:
@@ -84,3 +90,65 @@ async def test_a_handler_in_a_child_process_is_ended_when_its_job_is_taken_away(
         child = await noted_pid(begun)
         await take_jobs(fleet, worker.worker_id)
         await gone(child)
+
+
+@pytest.mark.parametrize("waits", ["in a local queue", "for a slot", "for a hook"])
+async def test_a_worker_that_thaws_starts_nothing_that_it_claimed_before_it_was_swept(fleet: Fleet, waits: str) -> None:
+    """The loop stands still until the worker has a new id and looks safe again. Claims of the old id come first."""
+    app, hooks = App(fleet.dsn), HookRegistry()
+    started: list[tuple[int, str]] = []
+    refused: list[int] = []
+    hooks.on(SettleRefused, lambda event: refused.append(event.job_id))
+
+    def freeze() -> None:
+        swept_id = worker.worker_id
+        ends_at = time.monotonic() + DEADLINE_SECONDS
+        with SyncClient(fleet.dsn) as client:
+            options = SweepStaleWorkersOptions(worker_ids=[swept_id], recovery_delay=timedelta(hours=1))
+            while client.sweep_stale_workers(options).recovered_count < JOBS:
+                assert time.monotonic() < ends_at, "never happened: the worker is swept"
+                time.sleep(0.01)
+        while worker.worker_id == swept_id or inside(worker).is_fenced:
+            assert time.monotonic() < ends_at, "never happened: the worker is safe under another id"
+            time.sleep(0.01)
+
+    @app.task
+    async def work(ctx: WorkerContext) -> None:
+        started.append((ctx.job.id, ctx.worker_id))
+        if waits != "for a hook" and worker.worker_id == first_id:
+            freeze()
+
+    if waits == "for a hook":
+
+        @hooks.on(BeforeJobRun)
+        def begin(event: BeforeJobRun) -> None:
+            if worker.worker_id == first_id:
+                freeze()
+
+    jobs = await fleet.add("work", count=JOBS)
+    options = {"local_queue": LocalQueueConfig(size=JOBS)} if waits == "in a local queue" else {}
+    worker = worker_of(app, concurrency=JOBS, hooks=hooks, recovery=recovery_of(PATIENT), **options)
+    first_id = worker.worker_id
+    async with running(worker):
+        await until(lambda: {*refused} == {*jobs}, "all that was claimed is refused")
+    assert started == ([] if waits == "for a hook" else [(jobs[0], first_id)])
+
+
+async def test_a_machine_that_was_suspended_starts_nothing_before_the_database_has_heard_of_it(fleet: Fleet) -> None:
+    """The clock of the lease goes on while the machine sleeps; others may have taken its jobs by then."""
+    app, gate, started = App(fleet.dsn), asyncio.Event(), []
+
+    @app.task
+    async def work(ctx: WorkerContext) -> None:
+        started.append(ctx.job.id)
+        if len(started) == 1:
+            inside(worker).suspend(3_600)
+            assert inside(worker).is_fenced
+        await gate.wait()
+
+    jobs = await fleet.add("work", count=JOBS)
+    worker = worker_of(app, concurrency=1, local_queue=LocalQueueConfig(size=JOBS), recovery=recovery_of(PATIENT))
+    async with running(worker):
+        await until(lambda: started == jobs[:1], "the first job runs")
+        gate.set()
+        await until(lambda: started == jobs, "the others run once a beat is confirmed")

@@ -59,7 +59,11 @@ def test_list_shows_who_is_alive_who_is_stale_and_who_was_lost(tables: Tables, f
 def test_list_as_json_has_every_field(tables: Tables, ferryman: Callable[..., Ran]) -> None:
     tables.worker("w", "90 seconds", host="box")
     (worker,) = ferryman("workers", "list", "--threshold", "1m", "--json").json["active"]
-    assert (worker["worker_id"], worker["is_stale"], worker["metadata"]) == ("w", True, {"host": "box"})
+    assert (worker["worker_id"], worker["is_stale"], worker["metadata"]) == (
+        "w",
+        True,
+        {"host": "box", "beat_interval": 0},
+    )
     assert ferryman("workers", "list", "--threshold", "2m", "--json").json["active"][0]["is_stale"] is False
 
 
@@ -72,7 +76,7 @@ def test_list_says_why_there_may_be_nobody(ferryman: Callable[..., Ran]) -> None
 
 
 def test_recover_gives_the_jobs_back_and_says_which(tables: Tables, ferryman: Callable[..., Ran]) -> None:
-    job_id = tables.held_job(tables.worker())
+    job_id = tables.held_job(tables.worker(prefetches=False))
     ran = ferryman("workers", "recover", "--delay", "1h")
     assert ran.code == 0
     assert ran.out.startswith("Dead: dead.\nRecovered 1 job:\n")
@@ -125,14 +129,16 @@ def test_unlock_is_at_home_here_too(tables: Tables, ferryman: Callable[..., Ran]
 
 
 def test_show_tells_the_story_of_crashes(tables: Tables, ferryman: Callable[..., Ran]) -> None:
-    job_id = tables.held_job(tables.worker())
+    job_id = tables.held_job(tables.worker(prefetches=False))
     tables.crashed_before(job_id, started=None, worker="first")
     ferryman("workers", "recover")
+    tables.crashed_before(job_id, worker="parent", reason="child process died", age="0 seconds")
     told = ferryman("jobs", "show", job_id).out.partition("\ncrashes\n")[2].splitlines()
     assert "attempt 1: first was lost before or while it ran (silent); requeue, by somebody" in told[0]
     assert "attempt 1: dead was lost while it ran (silent); requeue, by client " in told[1]
+    assert "attempt 1: its child process died in worker parent; requeue" in "".join(told)
     crashes = ferryman("jobs", "show", job_id, "--json").json["crashes"]
-    assert [crash["worker_id"] for crash in crashes] == ["first", "dead"]
+    assert [crash["worker_id"] for crash in crashes] == ["first", "dead", "parent"]
 
 
 def test_show_works_where_no_crashes_are_written_down(tables: Tables, ferryman: Callable[..., Ran]) -> None:
@@ -140,3 +146,18 @@ def test_show_works_where_no_crashes_are_written_down(tables: Tables, ferryman: 
     tables.query("drop table graphile_worker._ferryman_crashes")
     ran = ferryman("jobs", "show", job_id, "--json")
     assert (ran.code, ran.json["crashes"]) == (0, [])
+
+
+def test_recover_names_who_never_registered_and_frees_their_jobs_on_demand(
+    tables: Tables, ferryman: Callable[..., Ran]
+) -> None:
+    job_id = tables.held_job("worker-1", age="2 hours")
+    ran = ferryman("workers", "recover")
+    assert "No dead worker was found." in ran.out
+    assert "never registered" in ran.out
+    assert any(line.split()[:2] == ["worker-1", str(job_id)] for line in ran.out.splitlines())
+    [told] = ferryman("workers", "recover", "--json").json["unregistered"]
+    assert (told["worker_id"], told["job_ids"]) == ("worker-1", [job_id])
+    freed = ferryman("workers", "recover", "--unregistered-lock-timeout", "1h", "--json")
+    assert freed.json["worker_ids"] == ["worker-1"]
+    assert tables.job(job_id)["locked_by"] is None

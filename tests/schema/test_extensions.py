@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
-from ferryman import App, SyncClient
+from ferryman import App, SweepStaleWorkersOptions, SyncClient
 from ferryman.errors import DatabaseError, IncompatibleSchemaError, SchemaError
 from ferryman.schema import Outcome, Uninstallation, changing, extensions, inspect, migrate, uninstall_extensions
 from ferryman.schema.extensions import EXTENSIONS, LATEST_EXTENSION, Extension
@@ -14,6 +17,9 @@ from tests.support.carrying import carry_out
 from tests.support.catalogue import OURS, catalogue
 from tests.support.logs import logged
 from tests.support.workers import worker_of
+
+if TYPE_CHECKING:
+    from tests.support.tables import Tables
 
 
 def test_the_ledger_says_what_was_made(connection: psycopg.Connection) -> None:
@@ -69,9 +75,12 @@ def test_schedules_from_before_they_had_flags_are_kept_and_may_get_some(
 
 @pytest.fixture
 def indexed_without_ids(connection: psycopg.Connection) -> None:
-    """A schema as the version before left it: extension 4 made all three indexes."""
+    """A schema as the version before extension 7 left it: extension 4 made all three indexes."""
     connection.execute(
         """
+        drop trigger _ferryman_mark_superseded on graphile_worker._private_jobs;
+        drop function graphile_worker._ferryman_mark_superseded;
+        drop table graphile_worker._ferryman_worker_states;
         drop index graphile_worker._ferryman_jobs_by_queue;
         create index _ferryman_jobs_by_queue on graphile_worker._private_jobs (task_id, job_queue_id, priority, run_at)
         where job_queue_id is not null and locked_at is null and attempts < max_attempts;
@@ -126,22 +135,114 @@ def test_a_worker_starts_although_a_dump_keeps_an_index_from_being_replaced(
         asyncio.run(worker_of(app).run_once())
     assert ran == [True]
     assert len(logged(caplog, "extension_missing")) == 1
-    assert carry_out(database, inspect).extension_revision == LATEST_EXTENSION - 1
+    assert len(carry_out(database, inspect).warnings) == 1
 
     asyncio.run(worker_of(app).run_once())
-    assert carry_out(database, inspect).extension_revision == LATEST_EXTENSION
+    assert carry_out(database, inspect).warnings == ()
+
+
+OLD_RULE = "job.key is null and job.attempts >= job.max_attempts and job.updated_at > job.locked_at"
+
+
+@pytest.fixture
+def unmarked(connection: psycopg.Connection) -> None:
+    """A schema as the version before extension 8 left it: nobody marks superseded jobs, and clocks tell them."""
+    connection.execute(
+        f"""
+        drop trigger _ferryman_mark_superseded on graphile_worker._private_jobs;
+        drop function graphile_worker._ferryman_mark_superseded;
+        drop table graphile_worker._ferryman_worker_states;
+        delete from graphile_worker._ferryman_migrations where id >= 8;
+        create or replace function graphile_worker.recover_dead_worker_jobs(
+            worker_ids text[], recovery_delay interval default '0 seconds'
+        ) returns integer language plpgsql as $$ begin perform '{OLD_RULE}'; return 0; end $$;
+        """
+    )
+
+
+@pytest.mark.usefixtures("unmarked")
+def test_jobs_that_were_superseded_before_there_were_marks_stay_superseded(
+    database: str, empty_database: str, tables: Tables
+) -> None:
+    for key in ("replaced", "kept"):
+        tables.claim(tables.add_job(job_key=key)["id"], key)
+    tables.claim(tables.add_job(max_attempts=1)["id"], "last attempt", age="-1 second")
+    tables.add_job(job_key="replaced")
+    carry_out(empty_database, migrate)
+    assert catalogue(database, with_bodies=True) != catalogue(empty_database, with_bodies=True)
+
+    done = carry_out(database, migrate)
+
+    assert (done.outcome, done.extensions_before, done.extensions_after) == (Outcome.ADOPTED, 7, LATEST_EXTENSION)
+    assert catalogue(database, with_bodies=True) == catalogue(empty_database, with_bodies=True)
+    assert [job["locked_by"] for job in tables.jobs() if "ferryman:superseded" in (job["flags"] or {})] == ["replaced"]
+    tables.query("update graphile_worker._private_jobs set updated_at = '2000-01-01'")
+    tables.query("select graphile_worker.recover_dead_worker_jobs('{replaced,kept,last attempt}')")
+    assert [job["is_available"] for job in tables.jobs()] == [False, True, True, True]
+
+
+@pytest.mark.usefixtures("unmarked")
+def test_until_there_are_marks_a_worker_goes_by_the_clocks(
+    database: str, sync_client: SyncClient, tables: Tables, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App(database)
+    ran = []
+
+    @app.task
+    async def note() -> None:
+        ran.append(True)
+
+    sync_client.add_job(note.job())
+    replaced = tables.claim(tables.add_job(job_key="k")["id"], "dead")
+    tables.add_job(job_key="k")
+    last = tables.claim(tables.add_job(max_attempts=1)["id"], "dead", age="-1 second")
+    with psycopg.connect(database) as writer:
+        writer.execute("update graphile_worker._private_jobs set priority = 0 where false")
+        asyncio.run(worker_of(app).run_once())
+        sync_client.sweep_stale_workers(SweepStaleWorkersOptions(worker_ids=["dead"]))
+    assert ran == [True]
+    assert len(logged(caplog, "extension_missing")) == 1
+    assert (tables.job(replaced["id"])["is_available"], tables.job(last["id"])["is_available"]) == (False, True)
+
+    asyncio.run(worker_of(app).run_once())
+    assert carry_out(database, inspect).warnings == ()
 
 
 @pytest.mark.parametrize("missing", [1, 6])
-def test_a_worker_does_not_start_without_what_it_needs(
-    database: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, missing: int
+@pytest.mark.usefixtures("indexed_without_ids")
+def test_a_worker_gets_what_it_needs_although_a_dump_keeps_the_rest_from_being_installed(
+    database: str, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture, missing: int
 ) -> None:
-    monkeypatch.setattr(changing, "MOST_TRIES_OF_A_TABLE", 1)
-    connection.execute("delete from graphile_worker._ferryman_migrations where id in (%s, 7)", [missing])
+    connection.execute("delete from graphile_worker._ferryman_migrations where id = %s", [missing])
     with psycopg.connect(database) as dump:
         dump.execute("select from graphile_worker._private_jobs")
-        with pytest.raises(SchemaError, match="has used its table of jobs all the time"):
-            asyncio.run(worker_of(App(database)).run_once())
+        asyncio.run(worker_of(App(database)).run_once())
+    installed = [
+        row[0] for row in connection.execute("select id from graphile_worker._ferryman_migrations order by id")
+    ]
+    assert installed == [extension.id for extension in EXTENSIONS if extension.is_needed]
+    assert len(logged(caplog, "extension_missing")) == 1
+    [warning] = carry_out(database, inspect).warnings
+    assert "extension 7 (order of queues by id), extension 8 (superseded jobs)" in warning
+    assert "ferryman migrate" in warning
+
+    done = carry_out(database, migrate)
+    assert (done.outcome, done.warnings) == (Outcome.ADOPTED, ())
+    assert carry_out(database, inspect).warnings == ()
+
+
+def test_a_worker_does_not_start_without_what_it_needs(database: str, connection: psycopg.Connection) -> None:
+    role = f"worker_{os.getpid()}"
+    connection.execute(f"create role {role} login bypassrls password 'known'")
+    try:
+        connection.execute("delete from graphile_worker._ferryman_migrations where id = 6")
+        connection.execute(f"grant usage on schema graphile_worker to {role}")
+        connection.execute(f"grant all on all tables in schema graphile_worker to {role}")
+        with pytest.raises(SchemaError, match="may not change the schema"):
+            asyncio.run(worker_of(App(make_conninfo(database, user=role, password="known"))).run_once())
+    finally:
+        connection.execute(f"drop owned by {role} cascade")
+        connection.execute(f"drop role {role}")
 
 
 @pytest.mark.usefixtures("indexed_without_ids")

@@ -38,6 +38,14 @@ def test_a_role_that_bypasses_row_security_can_add_jobs(producer: Tables) -> Non
     assert len(producer.add_jobs({}, {"job_key": "k"}, {"job_key": "l", "queue_name": "p"})) == 3
 
 
+def test_such_a_role_can_replace_and_remove_jobs_that_run(producer: Tables, connection: psycopg.Connection) -> None:
+    worker = Tables(connection)
+    replaced, removed = (worker.claim(producer.add_job(job_key=key)["id"])["id"] for key in ("k", "l"))
+    producer.add_job(job_key="k")
+    producer.remove_job("l")
+    assert all("ferryman:superseded" in worker.job(job_id)["flags"] for job_id in (replaced, removed))
+
+
 def test_a_role_that_does_not_bypass_it_is_refused(producer: Tables, connection: psycopg.Connection) -> None:
     connection.execute(f"alter role {PRODUCER} nobypassrls")
     with pytest.raises(errors.InsufficientPrivilege, match="row-level security"):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.support.tables import Row, Tables
 
 AS_IT_WAS = "as it was"
+MARK = "ferryman:superseded"
 
 
 class Left(NamedTuple):
@@ -42,7 +43,8 @@ def promised(ending: Ending, cell: Cell) -> Left:
         return Left(None, successor, ending.events)
     if cell.effect is Effect.RETIRED:
         events = ending.events if ending.last_events is None else ending.last_events
-        return Left(_row(attempts=MAX_ATTEMPTS, last_error=ending.last_error), successor, events)
+        row = _row(attempts=MAX_ATTEMPTS, last_error=ending.last_error, is_superseded=True)
+        return Left(row, successor, events)
     row = _row(
         attempts=ending.attempts,
         last_error=ending.last_error,
@@ -91,7 +93,7 @@ def check(
 
 
 def _row(**given: Any) -> dict[str, Any]:
-    return {"revision": 0, "priority": 0, "flags": None, "is_locked": False, **given}
+    return {"revision": 0, "priority": 0, "flags": None, "is_superseded": False, "is_locked": False, **given}
 
 
 def _described(row: Any, before: Row) -> Mapping[str, Any] | None:
@@ -103,7 +105,8 @@ def _described(row: Any, before: Row) -> Mapping[str, Any] | None:
         last_error=None if row.last_error is None else row.last_error.partition("\n")[0],
         revision=row.revision,
         priority=row.priority,
-        flags=row.flags,
+        flags={name: value for name, value in (row.flags or {}).items() if name != MARK} or None,
+        is_superseded=MARK in (row.flags or {}),
         is_locked=row.locked_by is not None,
     )
     if row.key is not None:

@@ -203,7 +203,7 @@ async def test_a_sweep_goes_on_beside_held_rows_and_the_next_one_recovers_their_
     database: str, tables: Tables, client: Client
 ) -> None:
     recovered = Ending("recovered", last_error=INTERRUPTED, delay=6000)
-    retired = replace(recovered, last_error=None)
+    retired = replace(recovered, last_error="Superseded: its key was used again or removed while it was claimed")
     jobs = {}
     tables.query("insert into graphile_worker._private_tasks (identifier) values (%s)", SUCCESSOR)
     tables.worker("dead")

@@ -17,6 +17,7 @@ OURS = frozenset(
         "_ferryman_jobs_by_queue",
         "_ferryman_jobs_by_task",
         "_ferryman_lost_workers",
+        "_ferryman_mark_superseded",
         "_ferryman_migrations",
         "_ferryman_progress",
         "_ferryman_queued_jobs_by_task",
@@ -24,6 +25,7 @@ OURS = frozenset(
         "_ferryman_schedules",
         "_ferryman_started_jobs",
         "_ferryman_task_policies",
+        "_ferryman_worker_states",
         "_private_workers",
         "delete_stale_workers",
         "list_orphan_locked_workers",
@@ -94,7 +96,8 @@ FUNCTIONS = """
     where pronamespace = %(schema)s
 """
 TRIGGERS = """
-    select class.relname, tgname, pg_get_triggerdef(pg_trigger.oid)
+    select case when starts_with(tgname::text, '_ferryman') then tgname else class.relname end,
+           tgname, pg_get_triggerdef(pg_trigger.oid)
     from pg_trigger join pg_class as class on class.oid = tgrelid
     where relnamespace = %(schema)s
 """

@@ -59,6 +59,17 @@ class Inside:
         return self._life._long_jobs
 
     @property
+    def leases(self) -> list[Claim]:
+        """The claims whose handlers may ask for their lease."""
+        return [*self._life._running._attempts._leases]
+
+    @property
+    def progress(self) -> list[Claim]:
+        """The claims whose progress is known, or was."""
+        progress = self._life._progress
+        return [*progress._told, *progress._written, *progress._ended]
+
+    @property
     def running(self) -> list[Claim]:
         """The claims of the jobs that run."""
         return self._life._running.claims
@@ -77,6 +88,13 @@ class Inside:
     def is_fenced(self) -> bool:
         """Whether others may take it for dead."""
         return self._life._is_fenced()
+
+    def suspend(self, seconds: float) -> None:
+        """Let the clock of its lease go on by so much, as if the machine had been suspended for as long."""
+        assert self._life._recovering is not None, "the worker does not recover"
+        beats = self._life._recovering._beats
+        clock = beats.clock
+        beats.clock = lambda: clock() + seconds
 
     @property
     def is_held_back(self) -> bool:

@@ -29,6 +29,8 @@ READY_FOR_QUERY = b"Z\0\0\0\5I"
 """How the server ends its side of a login."""
 PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 SECONDS_TO_START = 20.0
+POOL_SIZE = 3
+"""How many server connections PgBouncer has."""
 
 
 class Fate(Enum):
@@ -218,7 +220,7 @@ class PgBouncer:
         return (
             f"[databases]\npooled = {make_conninfo(**kept)}\n"
             f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self._port}\nunix_socket_dir =\n"
-            "auth_type = any\npool_mode = transaction\ndefault_pool_size = 3\n"
+            f"auth_type = any\npool_mode = transaction\ndefault_pool_size = {POOL_SIZE}\n"
         )
 
 

@@ -48,7 +48,8 @@ def recovery_of(choices: Mapping[str, Any] = QUICK) -> WorkerRecoveryConfig:
     """A config from seconds, which may be quicker than users are allowed to ask for."""
     bounds = {name: (timedelta(), most) for name, (_, most) in settings._SPANS.items()}
     given: dict[str, Any] = {
-        name: timedelta(seconds=value) if name in bounds else value for name, value in choices.items()
+        name: timedelta(seconds=value) if name in bounds and value is not None else value
+        for name, value in choices.items()
     }
     with patch.dict(settings._SPANS, bounds):
         return WorkerRecoveryConfig(**given)

@@ -11,6 +11,8 @@ from ferryman.hooks import HookRegistry
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     import psycopg
 
     from ferryman import Client
@@ -33,6 +35,18 @@ def scheduler_at(
         use_local_time=True,
     )
     return scheduler, clock
+
+
+def after_reading(scheduler: CronScheduler, act: Callable[[], Awaitable[object]]) -> None:
+    """Let something happen between the moment when the scheduler has read the crontabs and when it adds jobs."""
+    read = scheduler._read
+
+    async def read_and_act() -> Any:
+        found = await read()
+        await act()
+        return found
+
+    scheduler._read = read_and_act  # type: ignore[method-assign]
 
 
 def make_known(connection: psycopg.Connection, identifier: str, since: datetime, last: datetime | None = None) -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+OURS = {"prefetches": False, "suspects": True}
+"""What a worker of ours says that starts what it claims."""
+
 SPEC = (
     "cast(row(%s, %s::json, %s, %s::timestamptz, %s::smallint, %s, %s::smallint, %s::text[])"
     " as graphile_worker.job_spec)"
@@ -121,7 +124,8 @@ class Tables:
     # Workers that died with jobs in their hands
 
     def worker(self, worker_id: str = "dead", age: str = "1 hour", **metadata: object) -> str:
-        """Register a worker whose last beat is some time ago."""
+        """Register a worker whose last beat is some time ago. A sweep by hand need not wait for its next beats."""
+        metadata.setdefault("beat_interval", 0)
         self.query("select graphile_worker.worker_heartbeat(%s, %s)", worker_id, json.dumps(metadata))
         self.query(
             "update graphile_worker._private_workers set last_heartbeat_at = now() - %s::interval where id = %s",
@@ -152,20 +156,44 @@ class Tables:
             on_crash,
         )
 
+    def suspect(self, job_id: int, suspicion: str = "suspect", age: str = "1 day") -> None:
+        """Flag a job as recovery does after a crash; crashes count from some time ago."""
+        words = ("crashed", "suspect", "alone")
+        flags = {f"ferryman:{word}": True for word in words[: words.index(suspicion) + 1]}
+        self.query(
+            """
+            update graphile_worker._private_jobs
+            set flags = coalesce(flags, '{}') || %s::jsonb || jsonb_build_object(
+                'ferryman:crashed', cast(extract(epoch from now() - %s::interval) * 1000000 as bigint)
+            )
+            where id = %s
+            """,
+            json.dumps(flags),
+            age,
+            job_id,
+        )
+
     def crashed_before(
-        self, job_id: int, *, started: bool | None = True, age: str = "1 hour", worker: str = "w"
+        self,
+        job_id: int,
+        *,
+        started: bool | None = True,
+        age: str = "1 hour",
+        worker: str = "w",
+        reason: str = "silent",
     ) -> None:
         """Write down an earlier crash of the job."""
         self.query(
             """
             insert into graphile_worker._ferryman_crashes
                 (job_id, task_identifier, worker_id, recovered_by, noticed_at, attempt, started, decision, reason)
-            values (%s, 'task', %s, 'somebody', now() - %s::interval, 1, %s, 'requeue', 'silent')
+            values (%s, 'task', %s, 'somebody', now() - %s::interval, 1, %s, 'requeue', %s)
             """,
             job_id,
             worker,
             age,
             started,
+            reason,
         )
 
     def crashes(self, job_id: int | None = None) -> list[Row]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import namedtuple_row
 
-from ferryman import Worker, WorkerShutdownConfig
+from ferryman import Worker, WorkerRecoveryConfig, WorkerShutdownConfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,9 +23,15 @@ MINUTES = timedelta(minutes=10)
 
 
 def worker_of(app: App, **given: Any) -> Worker:
-    """A worker that neither polls nor listens to signals, unless told to."""
+    """A worker that neither polls, nor listens to signals, nor registers, unless told to."""
     shutdown = {"listen_os_shutdown_signals": False, **given.pop("shutdown", {})}
-    options = {"concurrency": 4, "poll_interval": MINUTES, "shutdown": WorkerShutdownConfig(**shutdown), **given}
+    options = {
+        "concurrency": 4,
+        "poll_interval": MINUTES,
+        "recovery": WorkerRecoveryConfig(),
+        "shutdown": WorkerShutdownConfig(**shutdown),
+        **given,
+    }
     return Worker(app, **options)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypedDict, assert_type
 
-from ferryman import App, NewJob, WorkerContext
+from ferryman import App, Job, NewJob, WorkerContext
 from ferryman.context import CONTEXT
 from ferryman.cron import Cron, Crontab, CrontabFill, CrontabTimer, parse_crontab
 
@@ -29,6 +29,11 @@ async def send_email(ctx: WorkerContext, to: str, subject: str = "Hello") -> Non
 @app.task(identifier="shout", max_attempts=3, priority=5, queue_name="loud", flags=["voice"])
 def shout(text: str) -> int:
     return len(text)
+
+
+@app.task
+def add_more(ctx: WorkerContext) -> Job:
+    return ctx.sync_client.add_job(shout.job(text="hi"))
 
 
 @app.task

@@ -23,7 +23,7 @@ VALUES = [
     Address("host=x password=secret user=u"),
     BeforeJobSchedule(identifier="send", payload={"token": "secret"}, spec=JobSpec()),
     NewJob("send", '{"token": "secret"}'),
-    ChildFailure(error_type="E", message="m", traceback_text="secret", pickled=b"secret"),
+    ChildFailure(error_type="E", message="m", traceback_text="secret"),
 ]
 
 

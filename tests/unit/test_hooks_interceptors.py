@@ -285,3 +285,30 @@ def test_exits_leave_blocking_code(hooks: HookRegistry, error: type[BaseExceptio
 
     with pytest.raises(error):
         hooks.intercept_blocking(SCHEDULE)
+
+
+async def test_a_hook_that_does_not_answer_in_time_counts_as_an_error_and_is_named(
+    hooks: HookRegistry, log: pytest.LogCaptureFixture
+) -> None:
+    @hooks.on(BeforeJobRun, timeout=timedelta(milliseconds=20))
+    async def ponder(event: BeforeJobRun) -> None:
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(30):
+        answer = await hooks.intercept(BEFORE)
+
+    assert isinstance(answer, Fail)
+    assert "ponder did not return within 0.02 s" in answer.message
+    assert [record.event for record in log.records] == ["hook_timed_out"]
+
+
+async def test_a_time_limit_of_its_own_that_a_hook_breaks_is_an_error_like_others(hooks: HookRegistry) -> None:
+    @hooks.on(BeforeJobRun)
+    async def ask(event: BeforeJobRun) -> None:
+        async with asyncio.timeout(0):
+            await asyncio.Event().wait()
+
+    answer = await hooks.intercept(BEFORE)
+
+    assert isinstance(answer, Fail)
+    assert answer.message.endswith("ask failed: TimeoutError")

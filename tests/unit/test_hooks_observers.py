@@ -3,9 +3,12 @@
 import asyncio
 import functools
 import logging
+from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
+from ferryman.errors import ConfigurationError
 from ferryman.hooks import HookRegistry, JobFail, LocalQueueInit
 
 INIT = LocalQueueInit(worker_id="w1")
@@ -149,3 +152,51 @@ async def test_objects_methods_and_partials_are_named_in_the_log(
     await hooks.emit(INIT)
 
     assert log.messages == [f"LocalQueueInit hook {__name__}.{name} failed"]
+
+
+async def test_a_handler_over_its_limit_is_cancelled_and_named_and_the_others_are_told(
+    hooks: HookRegistry, log: pytest.LogCaptureFixture
+) -> None:
+    seen: list[object] = []
+    was_cancelled = asyncio.Event()
+
+    @hooks.on(LocalQueueInit, timeout=timedelta(milliseconds=20))
+    async def hang(event: LocalQueueInit) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("cancelled")
+            was_cancelled.set()
+
+    @hooks.on(LocalQueueInit)
+    async def note(event: LocalQueueInit) -> None:
+        seen.append(event)
+
+    async with asyncio.timeout(30):
+        await hooks.emit(INIT)
+        await was_cancelled.wait()
+
+    assert seen == [INIT, "cancelled"]
+    [record] = log.records
+    assert (record.event, record.hook) == ("hook_timed_out", f"LocalQueueInit hook {__name__}.{hang.__qualname__}")
+
+
+async def test_a_handler_that_ignores_its_cancellation_keeps_nobody(hooks: HookRegistry) -> None:
+    end = asyncio.Event()
+
+    @hooks.on(LocalQueueInit, timeout=timedelta(milliseconds=20))
+    async def ignore(event: LocalQueueInit) -> None:
+        while not end.is_set():
+            with suppress(asyncio.CancelledError):
+                await end.wait()
+
+    async with asyncio.timeout(30):
+        await hooks.emit(INIT)
+    end.set()
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("timeout", [30, timedelta(), timedelta(seconds=-1)])
+def test_a_limit_that_makes_no_sense_is_refused(hooks: HookRegistry, timeout: object) -> None:
+    with pytest.raises(ConfigurationError, match="the timeout of a hook is a timedelta above zero"):
+        hooks.on(LocalQueueInit, lambda _: None, timeout=timeout)  # type: ignore[arg-type]

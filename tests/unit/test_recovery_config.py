@@ -21,9 +21,14 @@ CHOICES: dict[str, Any] = {
     "claimed_threshold": 70 * SECONDS,
     "on_crash": "retry",
     "max_crashes": 5,
+    "recover_claimed": False,
+    "recover_running": False,
     "crash_window": timedelta(hours=1),
-    "worker_retention": None,
+    "unregistered_lock_timeout": timedelta(hours=4),
+    "heartbeat_retention": None,
     "crash_retention": timedelta(days=1),
+    "worker_state_retention": timedelta(days=14),
+    "terminal_record_retention": None,
 }
 
 
@@ -43,7 +48,16 @@ def test_the_defaults_of_what_only_we_have() -> None:
     settings = WorkerRecoveryConfig().settings
     assert (settings.lost_session_grace, settings.claimed_threshold) == (10 * SECONDS, 120 * SECONDS)
     assert (settings.on_crash, settings.max_crashes, settings.crash_window) == ("requeue", 3, timedelta(hours=72))
-    assert (settings.worker_retention, settings.crash_retention) == (timedelta(days=7), timedelta(days=30))
+    assert (settings.recover_claimed, settings.recover_running) == (True, True)
+    assert settings.crash_retention == timedelta(days=30)
+    assert settings.unregistered_lock_timeout is None
+
+
+def test_the_defaults_of_the_records_are_those_of_horsies() -> None:
+    settings = WorkerRecoveryConfig().settings
+    assert settings.heartbeat_retention == timedelta(hours=24)
+    assert settings.worker_state_retention == timedelta(days=7)
+    assert settings.terminal_record_retention == timedelta(days=30)
 
 
 def test_the_flag_has_a_name() -> None:
@@ -112,6 +126,17 @@ def test_a_threshold_must_be_two_beats_and_the_message_names_the_least() -> None
     assert WorkerRecoveryConfig(sweep_threshold=60 * SECONDS, claimed_threshold=60 * SECONDS)
 
 
+def test_a_claimed_threshold_that_nobody_chose_never_gets_a_config_refused() -> None:
+    config = WorkerRecoveryConfig(heartbeat_interval=90 * SECONDS, sweep_threshold=300 * SECONDS)
+    assert config.settings.claimed_threshold == 180 * SECONDS
+    assert WorkerRecoveryConfig(heartbeat_interval=60 * SECONDS).settings.claimed_threshold == 120 * SECONDS
+    assert WorkerRecoveryConfig(heartbeat_interval=SECONDS).settings.claimed_threshold == 120 * SECONDS
+
+
+def test_a_job_may_be_allowed_any_number_of_crashes() -> None:
+    assert WorkerRecoveryConfig(max_crashes=None).settings.max_crashes is None
+
+
 @pytest.mark.parametrize(
     ("name", "least", "most"),
     [
@@ -120,10 +145,48 @@ def test_a_threshold_must_be_two_beats_and_the_message_names_the_least() -> None
         ("sweep_interval", SECONDS, timedelta(minutes=10)),
         ("heartbeat_interval", SECONDS, timedelta(minutes=2)),
         ("recovery_delay", timedelta(), timedelta(days=1)),
+    ],
+)
+def test_each_time_has_usual_bounds_beyond_which_it_is_warned_of(name: str, least: timedelta, most: timedelta) -> None:
+    given = {"heartbeat_interval": SECONDS / 10, "sweep_threshold": 9 * SECONDS, name: most + SECONDS}
+    if name == "heartbeat_interval":
+        given |= {"sweep_threshold": timedelta(hours=1)}
+    doubts = RecoverySettings(**given).doubts
+    usual = f"usual are {least.total_seconds():g} s to {most.total_seconds():g} s"
+    assert f"worker_recovery.{name} is {(most + SECONDS).total_seconds():g} s; {usual}" in doubts
+    for allowed in (least, most):
+        told = RecoverySettings(**{**given, name: allowed}).doubts if allowed or name == "recovery_delay" else ()
+        assert not any(doubt.startswith(f"worker_recovery.{name} ") for doubt in told)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sweep_threshold": timedelta(hours=4)},
+        {"sweep_interval": timedelta(minutes=15)},
+        {"recovery_delay": timedelta(days=2)},
+    ],
+)
+def test_settings_that_rust_and_pro_allow_are_not_refused(given: dict[str, Any]) -> None:
+    assert len(WorkerRecoveryConfig(**given).settings.doubts) == 1
+    assert not WorkerRecoveryConfig(enabled=True).settings.doubts
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("claimed_threshold", SECONDS / 10, timedelta(days=3650)),
+        ("sweep_threshold", SECONDS / 10, timedelta(days=3650)),
+        ("sweep_interval", SECONDS / 10, timedelta(days=3650)),
+        ("heartbeat_interval", SECONDS / 10, timedelta(days=3650)),
+        ("recovery_delay", timedelta(), timedelta(days=3650)),
         ("lost_session_grace", SECONDS / 10, timedelta(hours=1)),
         ("crash_window", SECONDS, timedelta(days=365)),
-        ("worker_retention", timedelta(hours=1), timedelta(days=365)),
+        ("unregistered_lock_timeout", SECONDS, timedelta(days=3650)),
+        ("heartbeat_retention", timedelta(hours=1), timedelta(days=365)),
         ("crash_retention", timedelta(hours=1), timedelta(days=1825)),
+        ("worker_state_retention", timedelta(hours=1), timedelta(days=365)),
+        ("terminal_record_retention", timedelta(hours=1), timedelta(days=1825)),
     ],
 )
 def test_each_time_has_bounds_that_its_message_names(name: str, least: timedelta, most: timedelta) -> None:

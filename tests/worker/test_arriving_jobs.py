@@ -11,8 +11,10 @@ import pytest
 
 from ferryman import CleanupTask, JobSpec, RawJobSpec
 from ferryman.errors import ConfigurationError
+from ferryman.worker import LocalQueueConfig
 from ferryman.worker.claim_loop import ClaimLoop
 from ferryman.worker.claimer import Claimer
+from ferryman.worker.vain_claims import BURST, PER_SECOND
 from tests.support.inside import inside
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
@@ -263,3 +265,37 @@ async def test_a_worker_runs_only_once(app: App, database: str) -> None:
 
 async def test_no_two_workers_share_an_id(app: App) -> None:
     assert len({worker_of(app).worker_id for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize("local_queue", [None, LocalQueueConfig(size=10)], ids=["direct", "local queue"])
+async def test_a_flood_of_announcements_costs_few_claims_and_hides_no_job(
+    app: App,
+    client: Client,
+    ran: list[int],
+    connection: psycopg.Connection,
+    *,
+    monkeypatch: pytest.MonkeyPatch,
+    local_queue: LocalQueueConfig | None,
+) -> None:
+    claims, claim = 0, Claimer.claim
+
+    async def counted(self: Claimer, *given: Any, **named: Any) -> Any:
+        nonlocal claims
+        claims += 1
+        return await claim(self, *given, **named)
+
+    monkeypatch.setattr(Claimer, "claim", counted)
+    async with running(worker_of(app, local_queue=local_queue)):
+        await client.add_raw_job("note", {"number": 0})
+        await until(lambda: len(ran) == 1, "the worker listens")
+        before, begun, announced = claims, time.monotonic(), 0
+        while time.monotonic() < begun + 2.0 or announced < 1000:
+            connection.execute('notify "jobs:insert", \'{"count": 1}\'')
+            announced += 1
+            await asyncio.sleep(0)
+        seconds = time.monotonic() - begun
+        # One that finds nothing looks with a second statement.
+        assert claims - before <= 2 * (BURST + PER_SECOND * seconds + 5) < announced
+
+        await client.add_raw_job("note", {"number": 1})
+        await until(lambda: len(ran) == 2, "a job that is announced in the flood runs")

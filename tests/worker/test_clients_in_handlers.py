@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman import App, JobSpec, RawJobSpec, RescheduleJobOptions, WorkerContext
+from ferryman import App, JobSpec, RawJobSpec, RescheduleJobOptions, SyncClient, WorkerContext
+from ferryman.hooks import BeforeJobSchedule, Continue, HookRegistry
+from tests.support.waiting import until
 from tests.support.workers import jobs, queues, run_all, worker_of
+from tests.worker import process_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -142,3 +147,113 @@ async def test_a_clean_up_inside_a_handler_leaves_idle_tasks_runnable(app: App, 
     await run_all(app)
 
     assert ran == [1]
+
+
+async def test_a_plain_function_adds_jobs_by_calling_the_client_of_its_context(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    seen = []
+
+    @app.task
+    def add(ctx: WorkerContext) -> None:
+        seen.append(ctx.client)
+        job = ctx.client.add_raw_job("elsewhere", {"number": 1})
+        seen.append(ctx.sync_client.get_job(job.id))
+        assert ctx.sync_client is ctx.client
+
+    await client.add_raw_jobs([RawJobSpec("add", {}) for _ in range(3)])
+    await run_all(app)
+
+    assert [job.payload for job in jobs(connection)] == [{"number": 1}] * 3
+    assert isinstance(seen[0], SyncClient)
+    assert len({id(each) for each in seen if isinstance(each, SyncClient)}) == 1, "one for all jobs"
+    await until(lambda: others(connection) == 1, "its connections are closed, and those of the test's client stay")
+
+
+async def test_the_blocking_client_of_a_handler_is_opened_when_it_is_first_used(app: App, client: Client) -> None:
+    seen = []
+
+    @app.task
+    def look(ctx: WorkerContext) -> None:
+        seen.append(ctx.sync_client._pool)
+
+    await client.add_raw_job("look")
+    await run_all(app)
+
+    assert seen == [None]
+
+
+async def test_jobs_that_a_plain_function_adds_pass_async_hooks(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    hooks = HookRegistry()
+
+    @hooks.on(BeforeJobSchedule)
+    async def change(event: BeforeJobSchedule) -> Continue:
+        await asyncio.sleep(0)
+        return Continue({"changed": event.payload["number"]})
+
+    @app.task
+    def add(ctx: WorkerContext) -> None:
+        ctx.sync_client.add_raw_job("elsewhere", {"number": 1})
+
+    await client.add_raw_job("add", {})
+    await run_all(app, hooks=hooks)
+
+    assert [job.payload for job in jobs(connection)] == [{"changed": 1}]
+
+
+async def test_a_plain_wrapper_of_an_async_function_keeps_the_async_client(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    async def inner(ctx: WorkerContext) -> None:
+        assert ctx.client is not None
+        await ctx.client.add_raw_job("elsewhere")
+
+    @app.task(identifier="outer")
+    @functools.wraps(inner)
+    def outer(ctx: WorkerContext) -> Awaitable[None]:
+        return inner(ctx)
+
+    await client.add_raw_job("outer", {})
+    await run_all(app)
+
+    assert [job.task_id for job in jobs(connection)] != []
+    assert [job.last_error for job in jobs(connection)] == [None]
+
+
+async def test_an_async_handler_that_asks_for_the_blocking_client_is_told_what_to_do(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    @app.task(max_attempts=1)
+    async def mistaken(ctx: WorkerContext) -> None:
+        ctx.sync_client.add_raw_job("elsewhere")
+
+    await client.add_raw_job("mistaken", {})
+    await run_all(app)
+
+    [job] = jobs(connection)
+    assert "TaskError: ctx.sync_client is for plain `def` handlers" in job.last_error
+
+
+@pytest.mark.parametrize("task", ["add_more", "add_more_later"])
+async def test_a_handler_in_a_child_process_adds_jobs_over_a_connection_of_its_own(
+    database: str, client: Client, connection: psycopg.Connection, task: str
+) -> None:
+    app = App(database)
+    app.include(process_tasks.app)
+    for _ in range(2):
+        await client.add_raw_job(task, {"count": 2})
+    await run_all(app, concurrency=1)
+
+    assert [(job.payload, job.last_error) for job in jobs(connection)] == [({"number": n}, None) for n in (0, 1)] * 2
+    await until(lambda: others(connection) == 1, "its connection is closed")
+
+
+def others(connection: psycopg.Connection) -> int:
+    """How many connections there are beside this one."""
+    [(count,)] = connection.execute(
+        "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        " and backend_type = 'client backend'"
+    )
+    return count

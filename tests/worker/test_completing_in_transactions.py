@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import psycopg
@@ -21,11 +21,7 @@ from tests.support.workers import jobs, only_job, queues, run_all, running, work
 from tests.worker import process_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ferryman import Client
-    from ferryman.worker.claims import Owner
-    from ferryman.worker.outcomes import Settlement
 
 pytestmark = pytest.mark.claims
 
@@ -138,13 +134,14 @@ async def test_a_job_that_was_given_back_after_a_rollback_has_failed_even_if_ano
             await ctx.complete_in(mine)
             await mine.rollback()
 
-    find_owners = Settler._owners
+    write = Settler._written
 
-    async def find_owners_later(settler: Settler, settlements: Sequence[Settlement]) -> dict[int, Owner]:
+    async def write_and_lose(settler: Settler, *settlements: Any, **options: Any) -> Any:
+        written = await write(settler, *settlements, **options)
         connection.execute("delete from graphile_worker._private_jobs where locked_at is null")
-        return await find_owners(settler, settlements)
+        return written
 
-    monkeypatch.setattr(Settler, "_owners", find_owners_later)
+    monkeypatch.setattr(Settler, "_written", write_and_lose)
     hooks = HookRegistry()
     told = events_of(hooks)
     await client.add_job(send.job())

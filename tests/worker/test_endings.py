@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import math
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ferryman import Fail, JobSpec, Retry, Snooze
+from ferryman.hooks import AfterJobRun, HookRegistry
 from ferryman.retries import FixedDelay, LinearDelay
 from ferryman.worker.outcomes import MAX_ERROR_LENGTH
+from tests.support.logs import logged
 from tests.support.workers import due_now, jobs, only_job, queues, run_all
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     import psycopg
 
     from ferryman import App, Client
@@ -276,3 +281,143 @@ async def test_a_failed_attempt_can_leave_another_payload_for_the_next(
     job = only_job(connection)
     assert (job.payload, job.last_error, job.attempts) == ({"start": 50}, "Retry: half of it is done", 1)
     assert job.due_in == pytest.approx(math.e, abs=1)  # the usual delay, since none was given
+
+
+async def leave_a_cancellation_behind() -> None:
+    """What aiohttp 3.9 does when its time is over: cancel the task, catch that, and never say that it is settled."""
+    with suppress(asyncio.CancelledError):
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+
+
+async def leave_a_cancellation_on_its_way() -> None:
+    asyncio.current_task().cancel()
+
+
+LEFTOVERS = pytest.mark.parametrize("leave", [leave_a_cancellation_behind, leave_a_cancellation_on_its_way])
+
+
+@LEFTOVERS
+@pytest.mark.parametrize("has_hook", [False, True], ids=["alone", "with a hook"])
+async def test_a_job_that_succeeded_is_done_although_a_library_left_a_cancellation_behind(
+    app: App, client: Client, connection: psycopg.Connection, leave: Callable[[], Awaitable[None]], has_hook: bool
+) -> None:
+    ran, hooks = [], HookRegistry()
+
+    @app.task
+    async def fetch(number: int) -> None:
+        ran.append(number)
+        await leave()
+
+    if has_hook:
+
+        @hooks.on(AfterJobRun)
+        async def look(event: AfterJobRun) -> None:
+            await asyncio.sleep(0)
+
+    await client.add_jobs([fetch.job(number=number) for number in range(3)])
+    await run_all(app, hooks=hooks)
+
+    assert (ran, jobs(connection)) == ([0, 1, 2], [])
+
+
+@LEFTOVERS
+async def test_a_job_that_failed_uses_its_attempt_although_a_library_left_a_cancellation_behind(
+    app: App, client: Client, connection: psycopg.Connection, leave: Callable[[], Awaitable[None]]
+) -> None:
+    @app.task
+    async def fetch() -> None:
+        await leave()
+        raise ValueError("no answer")
+
+    await client.add_raw_job("fetch")
+    await run_all(app)
+
+    job = only_job(connection)
+    assert (job.attempts, job.locked_at) == (1, None)
+    assert job.last_error.startswith("ValueError: no answer")
+
+
+async def test_a_time_limit_of_the_handler_itself_is_not_told_as_that_of_its_task(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    @app.task(timeout=timedelta(minutes=5))
+    async def ask() -> None:
+        async with asyncio.timeout(0.01):
+            await asyncio.Event().wait()
+
+    await client.add_raw_job("ask")
+    await run_all(app)
+
+    job = only_job(connection)
+    assert job.last_error.startswith("TimeoutError\n\nTraceback")
+    assert "in ask" in job.last_error
+
+
+@pytest.mark.parametrize("decide", [lambda: Snooze(30), lambda: Retry(after=30)], ids=["Snooze", "Retry"])
+async def test_a_decision_with_a_number_for_a_time_is_refused_where_it_is_made(
+    app: App, client: Client, connection: psycopg.Connection, decide: Callable[[], Exception]
+) -> None:
+    @app.task
+    async def wait() -> None:
+        raise decide()
+
+    await client.add_raw_job("wait")
+    await run_all(app)
+
+    job = only_job(connection)
+    assert "takes a timedelta, not 30: say timedelta(seconds=…)" in job.last_error.partition("\n")[0]
+    assert "in wait" in job.last_error
+    assert job.attempts == 1
+
+
+class FiveSeconds:
+    def delay(self, attempts: int, error: BaseException) -> Any:
+        return 5
+
+
+@pytest.mark.parametrize("policy", [FiveSeconds(), lambda attempts, error: 5], ids=["an object", "a function"])
+async def test_a_retry_policy_that_returns_a_number_is_named_and_the_error_of_the_handler_is_kept(
+    app: App, client: Client, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture, policy: Any
+) -> None:
+    raising(app, ValueError("no such address"), retry=policy)
+    await client.add_raw_job("end")
+    await run_all(app)
+
+    job = only_job(connection)
+    assert job.last_error.startswith("ValueError: no such address")
+    assert job.due_in == pytest.approx(math.e, abs=2)
+    [record] = logged(caplog, "retry_policy_failed", task="end")
+    assert "returns a timedelta or None, not 5" in str(record.exc_info[1])
+
+
+@pytest.mark.parametrize(
+    ("errors", "attempts", "stored"),
+    [
+        ([Fail("no such customer")], 25, "Fail: no such customer"),
+        ([Retry("busy", payload={"start": 1}), ValueError("a sibling")], 1, "Retry: busy"),
+        ([ExceptionGroup("inner", [Snooze(timedelta(hours=1))])], 0, None),
+        ([Snooze(timedelta(hours=1)), ValueError("a sibling")], 1, "ExceptionGroup"),
+        ([Fail("one"), Retry("another")], 1, "ExceptionGroup"),
+    ],
+    ids=["Fail", "Retry beside an error", "Snooze in two groups", "Snooze beside an error", "two decisions"],
+)
+async def test_the_only_decision_in_a_group_of_errors_counts(
+    *,
+    app: App,
+    client: Client,
+    connection: psycopg.Connection,
+    errors: list[Exception],
+    attempts: int,
+    stored: str | None,
+) -> None:
+    @app.task
+    async def gather(**_: Any) -> None:
+        raise ExceptionGroup("unhandled errors in a TaskGroup", errors)
+
+    await client.add_raw_job("gather", {})
+    await run_all(app)
+
+    job = only_job(connection)
+    assert job.attempts == attempts
+    assert (job.last_error is None) if stored is None else job.last_error.startswith(stored)

@@ -15,6 +15,7 @@ from ferryman import App, Client, JobSpec, LocalQueueConfig, RawJobSpec
 from ferryman.database.pools import AsyncPool
 from ferryman.errors import DatabaseError, DatabaseUnavailableError, NotConnectedError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
+from ferryman.queries import working
 from ferryman.retries import FixedDelay
 from ferryman.worker import lost_claims
 from ferryman.worker.claimer import Claimer
@@ -214,6 +215,61 @@ async def test_a_claim_that_is_carried_out_late_is_found_behind_newer_ones(
 
     assert await claiming.claim() == [second]
     assert [job.locked_by for job in jobs(connection)] == [claiming.worker_id] * 3, "the others are still its own"
+
+
+@pytest.mark.usefixtures("clock")
+async def test_a_lost_claim_is_found_although_the_clock_of_the_database_has_gone_back(
+    client: Client, connection: psycopg.Connection, proxy: Proxy, claiming: Claiming
+) -> None:
+    known, lost = await _add(client, JobSpec(), JobSpec())
+    assert await claiming.claim() == [known]
+    await claiming.lose_a_reply(proxy, lambda: jobs(connection)[1].locked_at is not None)
+    connection.execute(  # as if the clock had gone back between the two claims
+        "update graphile_worker._private_jobs set locked_at = locked_at - interval '1 hour' where id = %s", [lost]
+    )
+
+    assert await claiming.claim() == [lost]
+    assert [job.attempts for job in jobs(connection)] == [1, 1]
+
+
+async def test_a_search_for_lost_claims_that_is_carried_out_late_comes_to_nothing(  # noqa: PLR0917 - fixtures
+    client: Client,
+    connection: psycopg.Connection,
+    proxy: Proxy,
+    claiming: Claiming,
+    clock: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It knows nothing of the claims that the worker has made since over another connection."""
+    search = working.return_lost_claims
+
+    def search_unheard(*args: Any, **given: Any) -> Call:
+        proxy.passes_replies = False
+        return search(*args, **given)
+
+    [job_id] = await _add(client, JobSpec())
+    await claiming.lose_a_reply(proxy, lambda: jobs(connection)[0].locked_at is not None)
+    with monkeypatch.context() as patched:
+        patched.setattr(working, "return_lost_claims", search_unheard)
+        looking = asyncio.create_task(claiming.claimer.claim(1))
+        await until(lambda: _holds_a_transaction(connection), "the search was carried out")
+        proxy.passes_replies = True
+        proxy.reset()
+        with pytest.raises(DatabaseUnavailableError):
+            await looking
+
+    await until(lambda: not _holds_a_transaction(connection), "the server has noticed")
+    assert jobs(connection)[0].locked_by == claiming.worker_id
+    clock.now += 600.0
+    assert await claiming.claim() == [job_id]
+
+
+def _holds_a_transaction(observer: psycopg.Connection) -> bool:
+    row = observer.execute(
+        "select exists (select from pg_stat_activity where datname = current_database() and xact_start is not null"
+        " and state = 'idle in transaction' and query like 'with heard%' and pid <> pg_backend_pid())"
+    )
+    return row.fetchone() == (True,)
 
 
 def _has_settled(observer: psycopg.Connection, since: datetime) -> bool:

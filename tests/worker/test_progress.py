@@ -11,8 +11,9 @@ import pytest
 from ferryman import App, WorkerContext
 from ferryman.queries import working
 from ferryman.worker.connection import WorkerConnection
+from tests.support.inside import inside
 from tests.support.waiting import until
-from tests.support.workers import running, worker_of
+from tests.support.workers import MINUTES, running, worker_of
 from tests.worker import process_tasks
 
 if TYPE_CHECKING:
@@ -140,4 +141,32 @@ async def test_progress_is_a_fraction(app: App, client: Client, fraction: float)
 async def test_what_dead_workers_have_told_is_pruned(client: Client, connection: psycopg.Connection) -> None:
     connection.execute("insert into graphile_worker._ferryman_progress values (7, 'dead', now(), 0.5, null, now())")
     await WorkerConnection(client.pool, client.schema).fetch(working.prune_progress())
+    assert rows(connection) == 0
+
+
+@pytest.mark.parametrize("in_a_thread", [False, True], ids=["on the loop", "in a thread"])
+async def test_a_job_that_tells_of_its_progress_last_leaves_nothing_behind(
+    app: App, client: Client, connection: psycopg.Connection, in_a_thread: bool
+) -> None:
+    done: list[int] = []
+
+    if in_a_thread:
+
+        @app.task
+        def copy(ctx: WorkerContext) -> None:
+            done.append(ctx.job.id)
+            ctx.set_progress(1.0)
+
+    else:
+
+        @app.task
+        async def copy(ctx: WorkerContext) -> None:
+            done.append(ctx.job.id)
+            ctx.set_progress(1.0)
+
+    await client.add_jobs([copy.job() for _ in range(20)])
+    worker = worker_of(app, complete_job_batch_delay=MINUTES)
+    async with running(worker):
+        await until(lambda: len(done) == 20 and inside(worker).running == [], "all have run")
+        await until(lambda: inside(worker).progress == [], "nothing is kept")
     assert rows(connection) == 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferryman import App, RawJobSpec
+from ferryman import App, FarTime, RawJobSpec
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.worker import LocalQueueConfig, claims
 from tests.support.waiting import until
@@ -29,10 +29,10 @@ async def test_a_row_that_python_cannot_hold_does_not_keep_others_from_running(
     large: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """PostgreSQL knows times that Python does not. Such a job runs, and is settled, but cannot be told."""
+    """PostgreSQL knows times that Python does not. Such a job runs, is settled, and is told like others."""
     monkeypatch.setattr(claims, "LARGE", large)
-    app, hooks, told, ran = App(database), HookRegistry(), [], []
-    hooks.on(JobComplete, lambda event: told.append(event.job.id))
+    app, hooks, told, ran = App(database), HookRegistry(), {}, []
+    hooks.on(JobComplete, lambda event: told.update({event.job.id: event.job.run_at}))
 
     @app.task
     async def work(number: int) -> None:
@@ -44,10 +44,11 @@ async def test_a_row_that_python_cannot_hold_does_not_keep_others_from_running(
     connection.execute("update graphile_worker._private_jobs set run_at = '-infinity' where id in (1, 2)")
 
     async with running(worker_of(app, hooks=hooks, local_queue=local_queue)):
-        await until(lambda: sorted(told) == [3, 4], "all that can be told are told")
+        await until(lambda: sorted(told) == [1, 3, 4], "all that were completed are told")
         await until(lambda: len(jobs_left(connection)) == 1, "all are settled but the one that failed")
 
-    assert sorted(ran) == [0, 1, 2, 3]
+    assert {*ran} == {0, 1, 2, 3}
+    assert (str(told[1]), isinstance(told[3], FarTime)) == ("-infinity", False)
     [(number, error, locked_at)] = jobs_left(connection)
     assert (number, locked_at) == (2, None)
     assert "ValueError: 1" in error or "could not run this job" in error

@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import JobSpec, RawJobSpec
-from ferryman.hooks import HookRegistry, JobComplete, SettleRefused
+from ferryman.errors import DatabaseUnavailableError
+from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused
+from ferryman.queries import working
+from ferryman.worker import lanes, settler
 from tests.support.inside import inside
 from tests.support.logs import logged
 from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
 from tests.support.workers import MINUTES, jobs, only_job, run_all, running, worker_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import psycopg
 
     from ferryman import App, Client
+    from ferryman.database.steps import Call
+    from ferryman.worker.outcomes import Settlement
 
 pytestmark = pytest.mark.claims
 
@@ -227,3 +234,97 @@ async def test_run_once_does_not_wait_for_the_delays(app: App, client: Client, c
     await asyncio.wait_for(run_all(app, complete_job_batch_delay=MINUTES), 60)
 
     assert jobs(connection) == []
+
+
+async def test_an_outcome_that_meets_an_unexpected_error_is_left_alone_and_the_others_are_written(
+    app: App,
+    client: Client,
+    connection: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    give_back = settler.giving_back
+    odd: set[int] = set()
+
+    def encode(settlements: Sequence[Settlement]) -> Call:
+        if any(each.claim.job_id in odd for each in settlements):
+            raise RuntimeError("an error that nobody has thought of")
+        return give_back(settlements)
+
+    monkeypatch.setattr(settler, "giving_back", encode)
+
+    @app.task
+    async def end(number: int) -> None:
+        raise ValueError("again")
+
+    added = await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(8)])
+    odd.add(added[5].id)
+    worker = worker_of(app, concurrency=8, fail_job_batch_delay=timedelta(milliseconds=100))
+    async with running(worker):
+        await until(lambda: [job.id for job in jobs(connection) if job.locked_by] == [*odd], "the others are written")
+        await until(lambda: logged(caplog, "job_left_locked", job_id=added[5].id), "it is left alone")
+        odd.clear()
+        more = await client.add_raw_job("end", {"number": 8})
+        await until(lambda: jobs(connection)[-1].last_error, "settling goes on")
+        assert (jobs(connection)[-1].id, jobs(connection)[-1].locked_by) == (more.id, None)
+
+
+async def test_a_lane_that_dies_is_noticed_at_once_and_started_again(
+    app: App,
+    client: Client,
+    connection: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gather, errors = lanes.Lane._gather, [RuntimeError("an error that nobody has thought of")]
+
+    async def fail_once(self: lanes.Lane) -> None:
+        if errors:
+            raise errors.pop()
+        await gather(self)
+
+    monkeypatch.setattr(lanes.Lane, "_gather", fail_once)
+
+    @app.task
+    async def end() -> None:
+        raise ValueError("again")
+
+    async with running(worker_of(app)):
+        await client.add_raw_job("end")
+        await until(lambda: only_job(connection).last_error, "the outcome is written")
+        assert len(logged(caplog, "duty_ended", duty="giving jobs back")) == 1
+    assert only_job(connection).locked_by is None
+
+
+async def test_a_failure_is_reported_as_written_although_the_question_after_it_fails(
+    app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two jobs one was lost. Who owns it is asked after the other was written, which somebody claims at once."""
+    hooks, told, refused = HookRegistry(), [], []
+    hooks.on(JobFail, lambda event: told.append(event.job.id))
+    hooks.on(SettleRefused, lambda event: refused.append(event.job_id))
+    find_jobs, failures, go_on = working.find_jobs, [1, 1], asyncio.Event()
+
+    def find_or_fail(job_ids: Sequence[int]) -> Call:
+        if failures:
+            failures.pop()
+            connection.execute("update graphile_worker._private_jobs set locked_by = 'another', locked_at = now()")
+            raise DatabaseUnavailableError("the connection is lost")
+        return find_jobs(job_ids)
+
+    monkeypatch.setattr(working, "find_jobs", find_or_fail)
+
+    @app.task
+    async def end(number: int) -> None:
+        await go_on.wait()
+        raise ValueError("again")
+
+    mine, lost = await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(2)])
+    worker = worker_of(app, hooks=hooks, fail_job_batch_delay=timedelta(milliseconds=100))
+    async with running(worker):
+        await until(lambda: inside(worker).is_alive and len(inside(worker).running) == 2, "both run")
+        connection.execute("update graphile_worker._private_jobs set locked_by = 'another' where id = %s", [lost.id])
+        go_on.set()
+        await until(lambda: refused, "the lost one is refused")
+
+    assert (told, refused, failures) == ([mine.id], [lost.id], [])

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 INTERRUPTED = "Job recovered after worker interruption"
 
 
-def define(app: App, body: Callable[[], Awaitable[Any]]) -> asyncio.Event:
-    """Define a task, `work`, that does this; the event is set when it has begun."""
+def define(app: App, body: Callable[[], Awaitable[Any]], *, name: str = "work") -> asyncio.Event:
+    """Define a task that does this; the event is set when it has begun."""
     has_begun = asyncio.Event()
 
-    @app.task
+    @app.task(identifier=name)
     async def work() -> None:
         has_begun.set()
         await body()
@@ -223,7 +223,10 @@ async def test_a_handler_that_never_ends_does_not_keep_the_worker(
     end.set()
 
 
-async def test_a_thread_that_goes_on_does_not_keep_the_worker(app: App, client: Client, connection) -> None:
+async def test_a_thread_that_goes_on_does_not_keep_the_worker(
+    app: App, client: Client, connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SECONDS_AFTER_CANCELLING", 0.1)
     has_begun, end = threading.Event(), threading.Event()
 
     @app.task
@@ -238,6 +241,37 @@ async def test_a_thread_that_goes_on_does_not_keep_the_worker(app: App, client: 
 
     assert life.done()
     assert (only_job(connection).attempts, only_job(connection).locked_at) == (0, None)
+
+
+async def test_a_thread_that_ends_soon_after_the_grace_period_holds_its_queue_until_then_and_is_done(
+    app: App, client: Client, connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be cancelled, so the next job of its queue would run beside it."""
+    monkeypatch.setattr(module, "SECONDS_AFTER_CANCELLING", 60)
+    has_begun, end, worker = (
+        threading.Event(),
+        threading.Event(),
+        worker_of(app, shutdown={"grace_period": timedelta()}),
+    )
+
+    @app.task
+    def work() -> None:
+        has_begun.set()
+        end.wait(60)
+
+    define(app, wait_for_ever, name="listen")
+    await client.add_raw_job("work", spec=JobSpec(queue_name="letters"))
+    listening = await client.add_raw_job("listen")
+    async with running(worker):
+        await until(has_begun.is_set, "the job runs")
+        await until(lambda: len(inside(worker).running) == 2, "the other runs")
+        worker.request_shutdown()
+        await until(lambda: len(inside(worker).running) == 1, "the other was cancelled")
+        assert queues(connection)[0].locked_by == worker.worker_id
+        end.set()
+
+    assert [job.id for job in jobs(connection)] == [listening.id]
+    assert queues(connection)[0].locked_by is None
 
 
 async def test_no_job_is_claimed_after_the_end_has_begun(app: App, client: Client, connection) -> None:
@@ -399,6 +433,7 @@ async def test_hooks_decide_about_jobs_that_a_shutdown_interrupts(
     [event] = asked
     assert (event.job.id, event.reason) == (added.id, FailureReason.SHUTDOWN_ABORTED)
     assert (event.worker_id, event.previous_worker_id) == (worker.worker_id, worker.worker_id)
+    assert event.started is True
     job = only_job(connection)
     assert (job.run_at, job.attempts, job.locked_at) == (later, 7, None)
     assert queues(connection)[0].locked_at is None

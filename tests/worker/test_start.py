@@ -24,11 +24,8 @@ UNUSED_BY_A_PLAIN_WORKER = {
     "ferryman.cron.parsing": "for crontab text",
     "ferryman.embedded": "for development",
     "ferryman.health": "the doctor's",
-    "ferryman.recovery.beats": "for workers that register, and so is all that sweeps",
-    "ferryman.recovery.sweeping": "the same",
     "ferryman.worker.children.starting": "for tasks that run in processes",
     "ferryman.worker.local_queue": "for workers that claim ahead",
-    "ferryman.worker.recovering": "for workers that register",
     "asyncpg": "the caller's, if anybody's",
     "click": "the command's",
     "difflib": "for messages about mistakes",
@@ -37,10 +34,15 @@ UNUSED_BY_A_PLAIN_WORKER = {
     "multiprocessing": "for tasks that run in processes",
     "pydantic": "the caller's, if anybody's",
     "rich": "the command's",
-    "secrets": "for passwords of a private PostgreSQL, and session locks",
     "sqlalchemy": "the caller's, if anybody's",
     "tomllib": "for pyproject.toml",
     "uvloop": "for those who ask for it",
+}
+UNUSED_WITHOUT_RECOVERY = {
+    "ferryman.recovery.beats": "for workers that register, and so is all that sweeps",
+    "ferryman.recovery.sweeping": "the same",
+    "ferryman.worker.recovering": "for workers that register",
+    "secrets": "for passwords of a private PostgreSQL, and session locks",
 }
 UNUSED_BY_AN_IMPORT = {
     "asyncio": "comes with the first name that needs it",
@@ -57,15 +59,23 @@ def test_importing_the_package_loads_nothing_of_it() -> None:
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
     assert "ferryman" in loaded
-    assert _loaded_in_vain(loaded, UNUSED_BY_AN_IMPORT | UNUSED_BY_A_PLAIN_WORKER) == {}
+    assert _loaded_in_vain(loaded, UNUSED_BY_AN_IMPORT | UNUSED_BY_A_PLAIN_WORKER | UNUSED_WITHOUT_RECOVERY) == {}
 
 
 @pytest.mark.program
-def test_a_plain_worker_loads_only_what_it_uses(sync_client: SyncClient, database: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("manner", "unused"),
+    [("plain", UNUSED_BY_A_PLAIN_WORKER), ("unregistered", UNUSED_BY_A_PLAIN_WORKER | UNUSED_WITHOUT_RECOVERY)],
+    ids=["plain", "unregistered"],
+)
+def test_a_plain_worker_loads_only_what_it_uses(
+    sync_client: SyncClient, database: str, tmp_path: Path, manner: str, unused: dict[str, str]
+) -> None:
     sync_client.add_raw_job("tell_modules")
     program = Program(
         "tests.support.programs.plain_worker",
         database,
+        manner,
         environment={"PYTHONPATH": str(ROOT)},
         folder=tmp_path,  # without a pyproject.toml
         talks=True,
@@ -78,7 +88,7 @@ def test_a_plain_worker_loads_only_what_it_uses(sync_client: SyncClient, databas
         program.end()
 
     assert "ferryman.worker.life" in loaded
-    assert _loaded_in_vain(loaded, UNUSED_BY_A_PLAIN_WORKER) == {}
+    assert _loaded_in_vain(loaded, unused) == {}
 
 
 def _loaded_in_vain(loaded: list[str], unused: dict[str, str]) -> dict[str, str]:

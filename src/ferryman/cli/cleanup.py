@@ -10,9 +10,11 @@ import click
 from ferryman import CleanupTask
 from ferryman.cli.clean import clean_line
 from ferryman.cli.commands import database_command
+from ferryman.cli.times import span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
     from ferryman import Cleaned, SyncClient
 
@@ -55,8 +57,11 @@ class CleanupReport:
 @click.command()
 @click.argument("tasks", metavar="[TASK]...", type=cleanup_task, nargs=-1)
 @click.option("--keep", multiple=True, metavar="IDENTIFIER", help="A task not to delete; may be given more than once.")
+@click.option("--older-than", type=span, metavar="SPAN", help="Delete only jobs that failed so long ago, as in 30d.")
 @database_command
-def cleanup(client: SyncClient, *, tasks: tuple[CleanupTask, ...], keep: tuple[str, ...]) -> CleanupReport:
+def cleanup(
+    client: SyncClient, *, tasks: tuple[CleanupTask, ...], keep: tuple[str, ...], older_than: timedelta | None
+) -> CleanupReport:
     """Clear away unused queues, unused tasks or failed jobs.
 
     TASK is GC_JOB_QUEUES (the default), GC_TASK_IDENTIFIERS or DELETE_PERMAFAILED_JOBS; gc-job-queues and so on mean
@@ -66,9 +71,10 @@ def cleanup(client: SyncClient, *, tasks: tuple[CleanupTask, ...], keep: tuple[s
     \b
     Example:
       ferryman cleanup gc-job-queues delete-permafailed-jobs
+      ferryman cleanup delete-permafailed-jobs --older-than 30d
     """
     chosen = tuple(dict.fromkeys(tasks)) or (CleanupTask.GC_JOB_QUEUES,)
-    return CleanupReport(chosen, client.cleanup(chosen, keep_task_identifiers=keep))
+    return CleanupReport(chosen, client.cleanup(chosen, keep_task_identifiers=keep, older_than=older_than))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ferryman import FarTime
+
 if TYPE_CHECKING:
     from ferryman import Job
 
@@ -19,4 +21,6 @@ def job_document(job: Job) -> dict[str, Any]:
 def _plain(name: str, value: Any) -> tuple[str, Any]:
     if name == "payload_json":
         return "payload", msgspec.Raw(value.encode())
+    if isinstance(value, FarTime):
+        return name, str(value)
     return name, value.astimezone(UTC) if isinstance(value, datetime) else value

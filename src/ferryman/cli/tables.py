@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from ferryman import FarTime
 from ferryman.cli.clean import clean_line
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def counts_line(counts: JobCounts) -> Text:
 
 def timestamp(moment: datetime | None) -> str:
     """In UTC, to the second, in a form that --run-at takes back."""
-    return NOTHING if moment is None else f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    if moment is None:
+        return NOTHING
+    return str(moment) if isinstance(moment, FarTime) else f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def text_or_dash(text: str | None) -> str:

@@ -60,6 +60,7 @@ class Client(BaseClient):
 
     address: Address
     """Where the database is, once the client is open."""
+    _is_blocking = False
     _pool: AsyncPool | None = None
 
     add_job = _Awaited(adding.add_job)
@@ -81,6 +82,7 @@ class Client(BaseClient):
     sweep_stale_workers_with_config = _Awaited(recovering.sweep_stale_workers_with_config)
     list_active_workers = _Awaited(recovering.list_active_workers)
     list_lost_workers = _Awaited(recovering.list_lost_workers)
+    list_worker_states = _Awaited(recovering.list_worker_states)
     list_crashes = _Awaited(recovering.list_crashes)
     prune_recovery_records = _Awaited(recovering.prune_recovery_records)
     check_health = _Awaited(health.check_health)

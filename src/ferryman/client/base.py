@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING, ClassVar, LiteralString
 
 from ferryman.client.core import Core
 from ferryman.database.addresses import find_address, is_embedded, parse_address
@@ -27,6 +27,9 @@ class BaseClient:
     max_connections: how many connections may be open at once
     hooks: asked before a job is added (`BeforeJobSchedule`), and asked and told about jobs that a sweep recovers
     """
+
+    _is_blocking: ClassVar[bool]
+    """True if its methods return results, False if what they return must be awaited."""
 
     def __init__(
         self,

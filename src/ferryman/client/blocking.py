@@ -56,6 +56,7 @@ class SyncClient(BaseClient):
     `using=` takes blocking connections: psycopg, SQLAlchemy connections and sessions, Django connections or aliases.
     """
 
+    _is_blocking = True
     _pool: SyncPool | None = None
 
     add_job = _Blocking(adding.add_job)
@@ -77,6 +78,7 @@ class SyncClient(BaseClient):
     sweep_stale_workers_with_config = _Blocking(recovering.sweep_stale_workers_with_config)
     list_active_workers = _Blocking(recovering.list_active_workers)
     list_lost_workers = _Blocking(recovering.list_lost_workers)
+    list_worker_states = _Blocking(recovering.list_worker_states)
     list_crashes = _Blocking(recovering.list_crashes)
     prune_recovery_records = _Blocking(recovering.prune_recovery_records)
     check_health = _Blocking(health.check_health)

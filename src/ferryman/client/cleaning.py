@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ class CleanupTask(Enum):
     GC_JOB_QUEUES = "GC_JOB_QUEUES"
     """Delete queues that are neither locked nor referred to by any job."""
     DELETE_PERMAFAILED_JOBS = "DELETE_PERMAFAILED_JOBS"
-    """Delete jobs that have failed for good."""
+    """Delete jobs that have failed for good, long enough ago if an age is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +54,21 @@ def cleanup(
     tasks: Iterable[CleanupTask | str] = (CleanupTask.GC_JOB_QUEUES,),
     *,
     keep_task_identifiers: Iterable[str] = (),
+    older_than: timedelta | None = None,
 ) -> Steps[Cleaned]:
-    """Clear away failed jobs, unused queues or unused tasks. By default only unused queues."""
+    """Clear away failed jobs, unused queues or unused tasks. By default only unused queues.
+
+    older_than: how long ago jobs must have failed to be deleted, whatever their task; by default any time will do
+    """
     chosen = _checked(tasks)
+    age = _age(older_than, chosen)
     kept = {*core.tasks, *keep_task_identifiers}
     for identifier in kept:
         check_identifier(identifier)
 
     failed_jobs, queues, identifiers = 0, (), ()  # type: int, Sequence[Row], Sequence[Row]
     if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen:
-        [(failed_jobs,)] = yield cleaning.delete_failed_jobs()
+        [(failed_jobs,)] = yield cleaning.delete_failed_jobs(age)
     if CleanupTask.GC_TASK_IDENTIFIERS in chosen:
         identifiers = yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(sorted(kept)))
     if CleanupTask.GC_JOB_QUEUES in chosen:
@@ -92,6 +98,16 @@ def under_lock(lock: Script, delete: Call) -> Steps[Sequence[Row]]:
         f"the clean-up gave up after {LOCK_ATTEMPTS} attempts because some transaction that adds jobs stays open; what "
         f"was cleaned before stays cleaned. Try again later, or look for long transactions in pg_stat_activity."
     )
+
+
+def _age(older_than: timedelta | None, chosen: set[CleanupTask]) -> float | None:
+    if older_than is None:
+        return None
+    if not isinstance(older_than, timedelta) or older_than < timedelta():
+        raise InvalidJobError(f"older_than must be a timedelta of nothing or more; got {older_than!r}")
+    if CleanupTask.DELETE_PERMAFAILED_JOBS not in chosen:
+        raise InvalidJobError("older_than is about failed jobs: name DELETE_PERMAFAILED_JOBS too, or leave it out")
+    return older_than.total_seconds()
 
 
 def _checked(tasks: Iterable[CleanupTask | str]) -> set[CleanupTask]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ferryman.importing import importing, refuse_while_importing
 from ferryman.jobs import NO_SPEC, NewJob
 from ferryman.payloads import check_size, encode_payload
 
@@ -40,6 +41,8 @@ class Core(msgspec.Struct, frozen=True):
         return self._finished(NewJob(identifier, payload_json, NO_SPEC if spec is None else spec))
 
     def _finished(self, job: NewJob) -> NewJob:
+        if importing:
+            refuse_while_importing("adds a job")
         check_size(job.identifier, job.payload_json, self.max_payload_bytes)
         if self.use_local_time and job.spec.run_at is None:
             return NewJob(job.identifier, job.payload_json, replace(job.spec, run_at=datetime.now(UTC)))

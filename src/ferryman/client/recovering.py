@@ -28,9 +28,11 @@ if TYPE_CHECKING:
         Pruned,
         SweepStaleWorkersOptions,
         SweepStaleWorkersResult,
+        WorkerState,
     )
 
 MOST_LOST_WORKERS = 1000
+MOST_WORKER_STATES = 10_000
 
 
 def sweep_stale_workers(core: Core, options: SweepStaleWorkersOptions | None = None) -> Steps[SweepStaleWorkersResult]:
@@ -101,6 +103,30 @@ def list_lost_workers(_core: Core, limit: int = 50) -> Steps[list[LostWorker]]:
     ]
 
 
+def list_worker_states(_core: Core, worker_id: str | None = None, limit: int = 100) -> Steps[list[WorkerState]]:
+    """What workers were doing, newest first: a state with each heartbeat, of one worker or of all."""
+    from ferryman.recovery.results import WorkerState, check_worker_ids  # noqa: PLC0415 - see above
+
+    if worker_id is not None:
+        check_worker_ids([worker_id])
+    if not 1 <= limit <= MOST_WORKER_STATES:
+        raise InvalidJobError(f"limit must be between 1 and {MOST_WORKER_STATES}; got {limit!r}")
+    rows = yield recovering.list_worker_states(worker_id, limit)
+    return [
+        WorkerState(
+            worker_id=who,
+            taken_at=taken_at,
+            slots=slots,
+            running=running,
+            done=done,
+            failed=failed,
+            rss_bytes=rss_bytes,
+            loop_lag=None if lag is None else timedelta(seconds=lag),
+        )
+        for who, taken_at, slots, running, done, failed, rss_bytes, lag in rows
+    ]
+
+
 def list_crashes(_core: Core, job_id: int) -> Steps[list[Crash]]:
     """Every time that this job was taken from a dead worker, oldest first, as far as it is remembered."""
     from ferryman.recovery.results import Crash  # noqa: PLC0415 - see above
@@ -122,7 +148,10 @@ def list_crashes(_core: Core, job_id: int) -> Steps[list[Crash]]:
 
 
 def prune_recovery_records(core: Core, config: WorkerRecoveryConfig | None = None) -> Steps[Pruned]:
-    """Forget lost workers and crashes that are older than the config's retention. Workers do it every hour."""
+    """Delete what is older than the config's retention of its kind: lost workers, states, crashes and failed jobs.
+
+    Failed jobs only of tasks that a registered worker of ours has. Workers do all of it every hour.
+    """
     from ferryman.recovery import retention  # noqa: PLC0415 - see above
 
     settings = (config or WorkerRecoveryConfig()).settings

@@ -27,6 +27,7 @@ from ferryman.database.failures import sqlstate_of
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import CrontabError, DatabaseError, DatabaseUnavailableError
 from ferryman.hooks import CronJobScheduled, CronTick
+from ferryman.hooks.telling import Teller
 from ferryman.queries import scheduling
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class CronScheduler:
     ) -> None:
         self._client = client
         self._own = {crontab.identifier: crontab for crontab in crontabs_from(crontabs)}
-        self._hooks = hooks
+        self.teller = Teller(hooks)
         self._trouble = trouble
         self._clock = SystemClock() if clock is None else clock
         self._use_local_time = use_local_time
@@ -83,14 +84,17 @@ class CronScheduler:
 
     async def run(self) -> None:
         """Schedule what is due, minute after minute, until cancelled. Trouble with the database never ends it."""
-        while True:
-            try:
-                next_minute = await self.tick()
-            except Exception as error:  # noqa: BLE001 - whatever goes wrong must not end the schedule
-                await asyncio.sleep(self._trouble.pause_after(error))
-                continue
-            self._trouble.is_over()
-            await self._clock.sleep_until(next_minute)
+        try:
+            while True:
+                try:
+                    next_minute = await self.tick()
+                except Exception as error:  # noqa: BLE001 - whatever goes wrong must not end the schedule
+                    await asyncio.sleep(self._trouble.pause_after(error))
+                    continue
+                self._trouble.is_over()
+                await self._clock.sleep_until(next_minute)
+        finally:
+            await self.teller.close()
 
     async def tick(self) -> datetime:
         """Schedule what is due, and say when to come again, by our clock. Whatever fails can be tried again."""
@@ -114,7 +118,7 @@ class CronScheduler:
     async def _cover(self, minute: datetime, now: datetime, entries: Sequence[Entry]) -> None:
         if self._announced != minute:
             self._announced = minute
-            await self._hooks.emit(CronTick(timestamp=minute, crontabs=[entry.crontab for entry in entries]))
+            self.teller.tell(CronTick(timestamp=minute, crontabs=[entry.crontab for entry in entries]))
         due = due_occurrences(entries, covered=self._covered, now=now)
         while some := list(islice(due, JOBS_PER_STATEMENT)):
             await self._schedule(some, now)
@@ -162,7 +166,7 @@ class CronScheduler:
                 raise
             await self._schedule_apart(occurrences, now, error)
             return
-        await self._tell(scheduled.added)
+        self._tell(scheduled.added)
         if scheduled.unknown:
             # Somebody has cleaned up since we looked.
             await self._fetch(scheduling.register_crontabs(scheduled.unknown, now))
@@ -184,7 +188,7 @@ class CronScheduler:
         for some in by_name.values():
             await self._schedule(some, now)
 
-    async def _tell(self, added: Sequence[Occurrence]) -> None:
+    def _tell(self, added: Sequence[Occurrence]) -> None:
         for occurrence in added:
             logger.debug(
                 "the crontab %r added its job of %s",
@@ -192,7 +196,7 @@ class CronScheduler:
                 occurrence.minute,
                 extra={"event": "crontab_job_added", "crontab": occurrence.crontab.identifier},
             )
-            await self._hooks.emit(CronJobScheduled(crontab=occurrence.crontab, scheduled_at=occurrence.minute))
+            self.teller.tell(CronJobScheduled(crontab=occurrence.crontab, scheduled_at=occurrence.minute))
 
     async def _fetch(self, call: Call) -> Sequence[Row]:
         return await self._perform(_one(call))

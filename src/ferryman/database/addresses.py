@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 EMBEDDED_PREFIX = "embedded:"
 LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER")
 START_A_LOCAL_ONE = "ferryman postgres"
+
+WATCHED: dict[str, int] = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""How the system watches over every connection of ours, unless the address says otherwise: one that leads nowhere any
+more is given up after about 11 s when it is idle, and after 10 s when something was sent."""
 
 _STRAY_CHARACTER = re.compile(r"^postgres[^:]*://[^?]*[/@][^?]*@")
 """A slash or an at sign in the password: libpq would take what follows for the host, and tell everybody."""
@@ -46,7 +56,7 @@ def find_address(database_url: str | None, environ: Mapping[str, str] | None = N
         return parse_address(database_url)
     environ = os.environ if environ is None else environ
     if any(environ.get(variable) for variable in LIBPQ_VARIABLES):
-        return Address(_named_application(""))
+        return Address(_completed(""))
     raise NoDatabaseError(
         "no database is configured. Looked at the database_url argument (--database-url), DATABASE_URL, "
         "database_url in [tool.ferryman] of pyproject.toml, and PGHOST, PGDATABASE, PGSERVICE; all are unset. "
@@ -67,7 +77,7 @@ def parse_address(database_url: str) -> Address:
             "Write %40 for @ and %2F for /. The URL is not shown here because it holds a password."
         )
     try:
-        return Address(_named_application(_DIALECT.sub("postgresql://", database_url)))
+        return Address(_completed(_DIALECT.sub("postgresql://", database_url)))
     except ProgrammingError:
         # libpq's own message quotes the text that it could not read, and with it, maybe, the password.
         raise ConfigurationError(
@@ -77,8 +87,9 @@ def parse_address(database_url: str) -> Address:
         ) from None
 
 
-def _named_application(conninfo: str) -> str:
+def _completed(conninfo: str) -> str:
     parts = conninfo_to_dict(conninfo)
-    if "application_name" in parts or "PGAPPNAME" in os.environ:
-        return make_conninfo(conninfo)
-    return make_conninfo(conninfo, application_name="ferryman")
+    ours: dict[str, Any] = {name: value for name, value in WATCHED.items() if name not in parts}
+    if "application_name" not in parts and "PGAPPNAME" not in os.environ:
+        ours["application_name"] = "ferryman"
+    return make_conninfo(conninfo, **ours)

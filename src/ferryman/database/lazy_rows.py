@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from psycopg import DataError
 from psycopg.adapt import Transformer
 from psycopg.pq import Format
+
+from ferryman.far_times import FarTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from ferryman.database.steps import Row
 
     Load: TypeAlias = Callable[[bytes], Any]
+
+
+_TIMESTAMPTZ = 1184
 
 
 class LazyRows(Sequence[Sequence[Any]]):
@@ -59,7 +65,20 @@ def loads_of(connection: AsyncConnection[Any], result: PGresult) -> Sequence[Loa
     """What decodes the columns of this result, and of all others of the same statement on this connection."""
     transformer = Transformer(connection)
     columns = ((result.ftype(number), Format(result.fformat(number))) for number in range(result.nfields))
-    return [transformer.get_loader(oid, form).load for oid, form in columns]
+    loads = ((oid, transformer.get_loader(oid, form).load) for oid, form in columns)
+    return [_load_time(load) if oid == _TIMESTAMPTZ else load for oid, load in loads]
+
+
+def _load_time(load: Load) -> Load:
+    """Like `load`, which fails for times that a datetime cannot hold."""
+
+    def load_any(value: bytes) -> Any:
+        try:
+            return load(value)
+        except DataError:
+            return FarTime.of(bytes(value).decode())
+
+    return load_any
 
 
 def column(rows: Sequence[Row], number: int) -> list[Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import psycopg
 
 from ferryman.database.identifiers import SchemaName
-from ferryman.database.own import OwnAsyncConnection, OwnConnection
+from ferryman.database.own import READ_COMMITTED, OwnAsyncConnection, OwnConnection
 from ferryman.database.statements import Style, load_statement
 from ferryman.errors import NotConnectedError
 
@@ -35,9 +35,13 @@ SECONDS_IDLE = 10.0
 """After so long without use a connection is closed, unless it is the last: hundreds of idle workers add up."""
 SECONDS_OF_LIFE = 3600.0
 """A server's memory for one connection grows with what was ever done there."""
+SECONDS_UNASKED = 60.0
+"""One that was idle for longer is asked before it is used: what lies between forgets silent connections."""
+SECONDS_FOR_PROOF = 5.0
 _OPTIONS: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_SECONDS}
 _NO_SCHEMA = SchemaName("public")
 _BACKEND_PID = load_statement(__package__, "backend_pid").text(_NO_SCHEMA, Style.NUMBERED)
+_DEFAULT_ISOLATION = load_statement(__package__, "default_isolation").text(_NO_SCHEMA, Style.NUMBERED)
 _STEADY_PLANS = load_statement(__package__, "steady_plans").text(_NO_SCHEMA, Style.NUMBERED)
 
 
@@ -53,15 +57,15 @@ class _Idle(Generic[C]):
         self._may_write = self._may_write or not connection.is_read_only
         return connection
 
-    def take(self) -> C | None:
-        """A connection that seems to work; the others are forgotten."""
+    def take(self) -> tuple[C, bool] | None:
+        """A connection that seems to work, and whether it must be asked first; the others are forgotten."""
         while self._connections:
             try:
-                _, connection = self._connections.pop()
+                since, connection = self._connections.pop()
             except IndexError:  # another thread was faster
                 return None
             if not self._is_outdated(connection) and not _was_cut(connection):
-                return connection
+                return connection, time.monotonic() - since >= SECONDS_UNASKED
             connection.pgconn.finish()
         return None
 
@@ -97,6 +101,8 @@ class AsyncPool:
         self._turns = asyncio.Semaphore(size)
         self._idle: _Idle[OwnAsyncConnection] = _Idle()
         self._is_closed = False
+        self.is_behind_pooler = False
+        """True if the newest connection led to a pooler."""
 
     async def getconn(self) -> OwnAsyncConnection:
         """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
@@ -105,7 +111,7 @@ class AsyncPool:
         else:
             await self._turns.acquire()
         try:
-            return self._idle.take() or self._idle.meet(await self._connect())
+            return await self._idle_one() or self._idle.meet(await self._connect())
         except BaseException:
             self._turns.release()
             raise
@@ -131,6 +137,25 @@ class AsyncPool:
         for connection in self._idle.empty():
             await connection.close()
 
+    async def _idle_one(self) -> OwnAsyncConnection | None:
+        while (found := self._idle.take()) is not None:
+            connection, is_doubtful = found
+            if not is_doubtful or await self._answers(connection):
+                return connection
+            connection.pgconn.finish()
+        return None
+
+    async def _answers(self, connection: OwnAsyncConnection) -> bool:
+        try:
+            async with asyncio.timeout(SECONDS_FOR_PROOF):
+                await connection.fetch(_BACKEND_PID)
+        except (psycopg.Error, TimeoutError):
+            return False
+        except BaseException:
+            connection.pgconn.finish()  # nobody else knows of it
+            raise
+        return True
+
     async def _wait_for_a_turn(self) -> None:
         try:
             async with asyncio.timeout(SECONDS_FOR_A_TURN):
@@ -152,6 +177,7 @@ class AsyncPool:
             if isinstance(error, (psycopg.Error, TimeoutError)):
                 raise _unreachable(self._address, error) from None
             raise
+        self.is_behind_pooler = connection.is_pooled
         return connection
 
 
@@ -171,9 +197,7 @@ class SyncPool:
         if not self._turns.acquire(timeout=SECONDS_FOR_A_TURN):
             raise _busy(self._size)
         try:
-            with self._lock:
-                idle = self._idle.take()
-            return idle or self._idle.meet(self._connect())
+            return self._idle_one() or self._idle.meet(self._connect())
         except BaseException:
             self._turns.release()
             raise
@@ -194,12 +218,39 @@ class SyncPool:
         for connection in idle:
             connection.close()
 
+    def _idle_one(self) -> OwnConnection | None:
+        while True:
+            with self._lock:
+                found = self._idle.take()
+            if found is None:
+                return None
+            connection, is_doubtful = found
+            if not is_doubtful or self._answers(connection):
+                return connection
+            connection.pgconn.finish()
+
+    def _answers(self, connection: OwnConnection) -> bool:
+        try:
+            with connection.answering_within(SECONDS_FOR_PROOF):
+                connection.fetch(_BACKEND_PID)
+        except psycopg.Error:
+            return False
+        return True
+
     def _connect(self) -> OwnConnection:
         try:
             connection = OwnConnection.connect(self._address.conninfo, **_OPTIONS)
-            _configure_sync(connection)
         except psycopg.Error as error:
             raise _unreachable(self._address, error) from None
+        try:
+            # A connection may fall silent right after its login.
+            with connection.answering_within(_OPTIONS["connect_timeout"]):
+                configure(connection)
+        except BaseException as error:
+            connection.pgconn.finish()
+            if isinstance(error, psycopg.Error):
+                raise _unreachable(self._address, error) from None
+            raise
         return connection
 
 
@@ -237,16 +288,28 @@ async def _configure_async(connection: OwnAsyncConnection) -> None:
     [(server_pid,)] = await connection.fetch(_BACKEND_PID)
     if server_pid == connection.info.backend_pid:
         await connection.fetch(_STEADY_PLANS)
-    else:
-        connection.prepare_threshold = None
+        return
+    connection.is_pooled, connection.prepare_threshold = True, None
+    [(isolation,)] = await connection.fetch(_DEFAULT_ISOLATION)
+    if isolation != "read committed":
+        connection.begin = READ_COMMITTED
 
 
-def _configure_sync(connection: OwnConnection) -> None:
+def configure(connection: OwnConnection) -> None:
+    """Prepare a new connection for our statements, and find out whether a pooler stands in between."""
     [(server_pid,)] = connection.fetch(_BACKEND_PID)
     if server_pid == connection.info.backend_pid:
         connection.fetch(_STEADY_PLANS)
     else:
-        connection.prepare_threshold = None
+        configure_behind_pooler(connection)
+
+
+def configure_behind_pooler(connection: OwnConnection) -> None:
+    """Prepare a connection whose sessions serve others next: nothing may stay behind there."""
+    connection.is_pooled, connection.prepare_threshold = True, None
+    [(isolation,)] = connection.fetch(_DEFAULT_ISOLATION)
+    if isolation != "read committed":
+        connection.begin = READ_COMMITTED
 
 
 def _was_cut(connection: OwnAsyncConnection | OwnConnection) -> bool:

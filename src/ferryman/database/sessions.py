@@ -91,7 +91,7 @@ class AsyncSession:
             case Decide():
                 return [(await _decided(step),)]
             case Emit():
-                await step.hooks.emit(step.event)
+                await step.hooks.emit(step.event, within=step.within)
             case Wait():
                 await asyncio.sleep(step.seconds)
             case FirstProcess():
@@ -117,7 +117,8 @@ class AsyncSession:
             return
         await self._end("rollback" if isinstance(step, Rollback) else "commit")
         if isinstance(step, Transaction):
-            await (await self._own()).fetch("begin")
+            connection = await self._own()
+            await connection.fetch(connection.begin)
             self._in_transaction = True
 
     async def _own(self) -> OwnAsyncConnection:
@@ -218,7 +219,8 @@ class SyncSession:
             return
         self._end("rollback" if isinstance(step, Rollback) else "commit")
         if isinstance(step, Transaction):
-            self._own().fetch("begin")
+            connection = self._own()
+            connection.fetch(connection.begin)
             self._in_transaction = True
 
     def _own(self) -> OwnConnection:

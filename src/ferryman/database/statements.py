@@ -2,7 +2,8 @@
 
 A statement is written once, with the schema as `:schema` and its parameters by name (`:job_ids`), so that it can be
 read, and run in psql, as it stands. Drivers want other spellings; this module is the only place that knows them.
-A line `-- include: NAME` stands for the text of NAME.sql in the same folder.
+A line `-- include: NAME` stands for the text of NAME.sql in the same folder, `-- include: PACKAGE.NAME` for that of one
+in another.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from ferryman.database.identifiers import SchemaName
 
-_INCLUDE = re.compile(r"^[ \t]*-- include: (\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*-- include: (?:([\w.]+)\.)?(\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n?|[ \t]+-- .*$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 """`:name`, but neither the cast `::json` nor the end of a word, as in 'jobs:insert'."""
@@ -86,7 +87,9 @@ def _folder(package: str) -> Path:
 
 def _source(folder: Path, name: str) -> str:
     text = (folder / f"{name}.sql").read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda match: _source(folder, match[1]), text) if "-- include: " in text else text
+    if "-- include: " not in text:
+        return text
+    return _INCLUDE.sub(lambda match: _source(_folder(match[1]) if match[1] else folder, match[2]), text)
 
 
 @lru_cache(maxsize=4096)

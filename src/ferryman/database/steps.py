@@ -14,6 +14,8 @@ import msgspec
 from ferryman.discreet import Discreet
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from ferryman.database.statements import Statement
 
 Row: TypeAlias = Sequence[Any]
@@ -72,6 +74,8 @@ class Emit(msgspec.Struct, frozen=True):
 
     hooks: Any
     event: Any
+    within: timedelta | None = None
+    """After this long async hooks are cancelled, if their own limit is not shorter."""
 
 
 class Wait(msgspec.Struct, frozen=True):

@@ -45,8 +45,12 @@ OF_THE_TABLES: Mapping[str, Check] = {
     "dangling_jobs": job_checks.check_dangling,
     "wedged_queues": worker_checks.check_wedged,
     "workers": worker_checks.check_silent_workers,
+    "recovery_locks": worker_checks.check_recovery_locks,
     "long_locks": worker_checks.check_long_locks,
+    "unregistered_locks": worker_checks.check_unregistered_locks,
+    "odd_times": job_checks.check_odd_times,
     "failed_jobs": job_checks.check_failed,
+    "old_failed_jobs": job_checks.check_old_failed,
     "poisoned_jobs": job_checks.check_poisoned,
     "leftovers": job_checks.check_leftovers,
 }

@@ -75,8 +75,33 @@ def check_failed(_subject: Subject) -> Steps[Iterable[Finding]]:
             check="failed_jobs",
             severity=Severity.NOTICE,
             seen=f"{counted(number, 'job')} failed for good: {tasks}",
-            meaning="They stay until somebody lets them run again or deletes them.",
+            meaning=(
+                "Somebody may let them run again or delete them. Workers delete those of their own tasks after "
+                "`terminal_record_retention`."
+            ),
             remedies=("ferryman jobs list --state failed", "ferryman cleanup delete-permafailed-jobs"),
+            facts={"jobs": number, "by_task": [{"task": task, "jobs": count} for task, count in rows[:100]]},
+        )
+    ]
+
+
+def check_old_failed(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Failed jobs that workers would have deleted, if they had their tasks."""
+    limit = subject.limits.failed_for
+    rows = yield health.old_failed_jobs(limit.total_seconds())
+    number = sum(count for _, count in rows)
+    if not number:
+        seen = "no old failed job is left to people"
+        return [Finding(check="old_failed_jobs", severity=Severity.OK, seen=seen, facts={"jobs": 0})]
+    tasks = listed([f"{task} ({count:,})" for task, count in rows])
+    age = f"{limit.total_seconds():.0f}s" if limit.seconds else f"{limit.days}d"
+    return [
+        Finding(
+            check="old_failed_jobs",
+            severity=Severity.NOTICE,
+            seen=f"{counted(number, 'job')} failed more than {age} ago: {tasks}",
+            meaning="No registered worker of Ferryman's has these tasks, so no worker ever deletes the jobs.",
+            remedies=(f"ferryman cleanup delete-permafailed-jobs --older-than {age}",),
             facts={"jobs": number, "by_task": [{"task": task, "jobs": count} for task, count in rows[:100]]},
         )
     ]
@@ -106,6 +131,37 @@ def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
             facts={"jobs": number, "job_ids": [row[0] for row in rows]},
         )
     ]
+
+
+def check_odd_times(_subject: Subject) -> Steps[Iterable[Finding]]:
+    """Jobs whose times nobody can wait for."""
+    rows = yield health.ODD_TIMES
+    findings = [_odd_time(*row) for row in rows]
+    return findings or [
+        Finding(check="odd_times", severity=Severity.OK, seen="every job has times that can be reached")
+    ]
+
+
+def _odd_time(name: str, number: int, job_ids: Sequence[int]) -> Finding:
+    jobs = f"{counted(number, 'job')} ({listed(job_ids, number)})"
+    if name == "locked_at":
+        severity, seen = Severity.WARNING, f"{jobs} locked with a time in the future"
+        meaning = (
+            "Such a lock never grows old. A sweep of its worker takes it off, if PostgreSQL can work with the time."
+        )
+        remedies: tuple[str, ...] = (f"ferryman jobs show {job_ids[0]}",)
+    else:
+        severity, seen = Severity.NOTICE, f"{jobs} with a run_at that is never reached"
+        meaning = "They wait for ever. If that is not meant, give them another time."
+        remedies = (f"ferryman jobs reschedule {job_ids[0]} --run-at now",)
+    return Finding(
+        check="odd_times",
+        severity=severity,
+        seen=seen,
+        meaning=meaning,
+        remedies=remedies,
+        facts={"column": name, "jobs": number, "job_ids": list(job_ids)},
+    )
 
 
 def check_leftovers(_subject: Subject) -> Steps[Iterable[Finding]]:

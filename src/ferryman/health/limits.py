@@ -28,6 +28,8 @@ class HealthLimits:
     """How long a registered worker may give no sign of life."""
     locked_for: timedelta = timedelta(hours=4)
     """How long a job may stay locked."""
+    failed_for: timedelta = timedelta(days=30)
+    """How long ago a job must have failed to be told as one that nobody deletes."""
 
     def __post_init__(self) -> None:
         for item in fields(self):

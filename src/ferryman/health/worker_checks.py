@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ferryman.health.job_checks import FIX
 from ferryman.health.report import Finding, Repair, Severity
 from ferryman.health.wording import counted, listed, span
-from ferryman.queries import health
+from ferryman.queries import beating, health, recovering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +21,7 @@ RECOVER = "ferryman workers recover"
 OURS = "ferryman-"
 NODE_LOCK_SECONDS = 4 * 3600.0
 """After this, workers of Node take locks away, whoever holds them. No limit of ours makes it shorter."""
+HELD_SECONDS = 60.0
 MENDABLE = ("nobody", "gone", "expired")
 
 
@@ -91,6 +92,48 @@ def check_silent_workers(subject: Subject) -> Steps[Iterable[Finding]]:
     ]
 
 
+def check_recovery_locks(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Sessions that hold an advisory lock of recovery and should not."""
+    rows = yield beating.lock_holders(subject.schema)
+    findings = [_held(holder) for holder in map(beating.LockHolder._make, rows) if _is_stranger(holder)]
+    seen = "the locks of sweeps and of the watcher are free, or held by workers"
+    return findings or [Finding(check="recovery_locks", severity=Severity.OK, seen=seen)]
+
+
+def _is_stranger(holder: beating.LockHolder) -> bool:
+    """A sweep holds its lock in a short transaction; the watcher is the session of a registered worker."""
+    is_long = holder.seconds is None or holder.seconds > HELD_SECONDS
+    if holder.lock == "watch":
+        return is_long and not holder.is_worker
+    return is_long or not holder.in_transaction
+
+
+def _held(holder: beating.LockHolder) -> Finding:
+    lock, meaning = {
+        "sweep": ("the advisory lock of sweeps", "No worker can recover the jobs of dead workers meanwhile."),
+        "watch": (
+            "the advisory lock of the watcher",
+            "No worker can watch the sessions of others meanwhile; dead workers are found only by their silence.",
+        ),
+    }[holder.lock]
+    since = "" if holder.seconds is None else f" for {span(holder.seconds)}"
+    return Finding(
+        check="recovery_locks",
+        severity=Severity.ERROR,
+        seen=f"{lock} is held{since} by process {holder.pid} of the server (application {holder.application_name!r}, "
+        f"role {holder.role!r})",
+        meaning=meaning,
+        remedies=(f"select pg_terminate_backend({holder.pid});",),
+        facts={
+            "lock": holder.lock,
+            "pid": holder.pid,
+            "application_name": holder.application_name,
+            "role": holder.role,
+            "seconds": holder.seconds,
+        },
+    )
+
+
 def check_long_locks(subject: Subject) -> Steps[Iterable[Finding]]:
     """Jobs that have been locked for longer than Node would let them."""
     rows = yield health.long_locks(locked_for=subject.locked_for, silent_for=subject.silent_for)
@@ -98,6 +141,53 @@ def check_long_locks(subject: Subject) -> Steps[Iterable[Finding]]:
     if not rows:
         return [Finding(check="long_locks", severity=Severity.OK, seen=f"no job is locked for more than {limit}")]
     return [_long_lock(row) for row in rows]
+
+
+def check_unregistered_locks(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Jobs of workers that are not registered, so that no heartbeat can say whether they are alive."""
+    rows = yield recovering.find_orphan_holders(
+        threshold=subject.silent_for, unregistered_timeout=None, multiplier=1, flags=(), named=None
+    )
+    # What is locked for longer than that is told by the check above.
+    findings = [_unregistered(*row) for row in rows if row[-1] is None or row[-1] <= subject.locked_for]
+    seen = "no worker that is not registered has held a job for long"
+    return findings or [Finding(check="unregistered_locks", severity=Severity.OK, seen=seen)]
+
+
+def _unregistered(
+    holder: str,
+    was_registered: bool,
+    _reason: str,
+    _prefetches: bool | None,
+    _policy: str | None,
+    number: int,
+    job_ids: Sequence[int],
+    seconds: float | None,
+) -> Finding:
+    claimed = (
+        "and its lock is dated in such a way that it never grows old"
+        if seconds is None
+        else (f"and has claimed nothing for {span(seconds)}")
+    )
+    by_hand = f"{RECOVER} --worker {shlex.quote(holder)}"
+    if was_registered:
+        severity, remedies = Severity.WARNING, (RECOVER,)
+        meaning = "Its row is gone, and no worker with recovery is there to take its jobs back."
+    else:
+        severity, remedies = Severity.NOTICE, (by_hand,)
+        meaning = (
+            "It never registered: it is Node's, or runs without recovery. So nothing says whether it is alive, and its "
+            "jobs stay locked, unless workers of Node free them after 4 hours. If it is certainly dead, recover its "
+            "jobs. unregistered_lock_timeout lets workers do so."
+        )
+    return Finding(
+        check="unregistered_locks",
+        severity=severity,
+        seen=f"{holder} is not registered, holds {counted(number, 'job')} ({listed(job_ids, number)}) {claimed}",
+        meaning=meaning,
+        remedies=remedies,
+        facts={"worker_id": holder, "jobs": number, "job_ids": list(job_ids), "seconds": seconds},
+    )
 
 
 def _long_lock(row: Row) -> Finding:

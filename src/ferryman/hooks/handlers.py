@@ -7,6 +7,7 @@ import functools
 import inspect
 import logging
 import traceback
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -25,6 +26,9 @@ R = TypeVar("R")
 logger = logging.getLogger("ferryman.hooks")
 
 
+DEFAULT_TIMEOUT = timedelta(seconds=30)
+
+
 class Hook(msgspec.Struct, frozen=True):
     """A handler of one event. The event's values are never logged: a payload may be confidential."""
 
@@ -32,6 +36,8 @@ class Hook(msgspec.Struct, frozen=True):
     handler: Callable[[Any], Any]
     name: str
     is_async: bool
+    seconds: float | None
+    """How long it may be awaited; None for as long as it takes."""
 
     def __str__(self) -> str:
         return f"{self.event_name} hook {self.name}"
@@ -50,17 +56,21 @@ class Hook(msgspec.Struct, frozen=True):
 
         It is awaited in the task of the caller, so that context variables set here reach the job.
         """
+        limit, cancelled_before = asyncio.timeout(self.seconds), _cancellations()
         try:
             answer = self.handler(event)
             if inspect.isawaitable(answer):
-                answer = await answer
+                async with limit:
+                    answer = await answer
         except GeneratorExit:
             raise
         except asyncio.CancelledError as error:
-            if _is_being_cancelled():
+            if _cancellations() > cancelled_before:
                 raise
             return self._failed(event, error)
         except BaseException as error:  # noqa: BLE001 - as above
+            if isinstance(error, TimeoutError) and limit.expired():
+                return event.after_error(self.log_timeout(self.seconds))
             return self._failed(event, error)
         return self._checked(event, answer)
 
@@ -86,6 +96,18 @@ class Hook(msgspec.Struct, frozen=True):
         """Say which hook failed, and where."""
         logger.error("%s failed", self, exc_info=error, extra={"event": "hook_failed", "hook": str(self)})
 
+    def limit(self, within: timedelta | None) -> float | None:
+        """Its limit in seconds, or this one if that is shorter."""
+        if within is None or self.seconds is None:
+            return self.seconds if within is None else within.total_seconds()
+        return min(self.seconds, within.total_seconds())
+
+    def log_timeout(self, seconds: float | None) -> str:
+        """Say which hook took too long; the same as a sentence."""
+        complaint = f"{self} did not return within {seconds:g} s and was cancelled"
+        logger.error("%s", complaint, extra={"event": "hook_timed_out", "hook": str(self)})
+        return complaint
+
     def _failed(self, event: Interceptor[E, R], error: BaseException) -> R:
         self.log(error)
         return event.after_error(f"{self} failed: {_described(error)}")
@@ -93,22 +115,38 @@ class Hook(msgspec.Struct, frozen=True):
     def _checked(self, event: Interceptor[E, R], answer: object) -> R:
         if answer is None:
             return event.undecided()
+        answer = event.meant(answer)
         if event.accepts(answer):
-            return answer
-        complaint = f"{self} returned {_kind(answer)}; it takes {event.takes}"
+            objection = event.objection(answer)
+            if objection is None:
+                return answer
+            complaint = f"{self} returned {objection}"
+        else:
+            complaint = f"{self} returned {_kind(answer)}; it takes {event.takes}"
         logger.error("%s", complaint, extra={"event": "hook_answer_refused", "hook": str(self)})
         return event.after_error(complaint)
 
 
-def make_hook(event: type, handler: Callable[[Any], Any]) -> Hook:
+def make_hook(event: type, handler: Callable[[Any], Any], timeout: timedelta | None = DEFAULT_TIMEOUT) -> Hook:
     """A hook of this handler, or `ConfigurationError` when it could only fail."""
     if not callable(handler):
         raise ConfigurationError(f"a hook must be a function, not {type(handler).__name__}")
-    made = Hook(event.__name__, handler, _name(handler), _is(inspect.iscoroutinefunction, handler))
+    is_async = _is(inspect.iscoroutinefunction, handler)
+    made = Hook(event.__name__, handler, _name(handler), is_async, _seconds(timeout))
     if _is(inspect.isgeneratorfunction, handler) or _is(inspect.isasyncgenfunction, handler):
         raise ConfigurationError(f"{made} contains yield, so calling it would do nothing; use return")
     _check_parameters(made)
     return made
+
+
+def _seconds(timeout: timedelta | None) -> float | None:
+    if timeout is None:
+        return None
+    if not isinstance(timeout, timedelta) or timeout <= timedelta():
+        raise ConfigurationError(
+            f"the timeout of a hook is a timedelta above zero, or None for no limit; got {timeout!r}"
+        )
+    return timeout.total_seconds()
 
 
 def _check_parameters(made: Hook) -> None:
@@ -153,10 +191,10 @@ def _described(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def _is_being_cancelled() -> bool:
-    """Whether somebody cancelled this task. If not, the hook awaited something else that was cancelled."""
+def _cancellations() -> int:
+    """How often this task was cancelled. If a hook ends in a cancellation and it was not, something else was."""
     task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
+    return 0 if task is None else task.cancelling()
 
 
 def discard(answer: object) -> None:

@@ -102,10 +102,27 @@ class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult], frozen=True, kw
     previous_worker_id: str
     """The worker that had claimed it."""
     reason: FailureReason
+    started: bool | None = None
+    """Whether its handler had started; None if that cannot be known."""
 
     def accepts(self, answer: object) -> TypeGuard[JobRecoveryResult]:
         """Only the members: the class that names them says nothing."""
         return isinstance(answer, JobRecoveryResult) and type(answer) is not JobRecoveryResult
+
+    def meant(self, answer: object) -> object:
+        """A class stands for its only value, as in Rust: `JobRecoveryResult.Skip` is `JobRecoveryResult.Skip()`."""
+        single = (JobRecoveryResult.Default, JobRecoveryResult.FailWithBackoff, JobRecoveryResult.Skip)
+        return answer() if isinstance(answer, type) and answer in single else answer
+
+    def objection(self, answer: JobRecoveryResult) -> str | None:
+        """A job is not rescheduled to run with no attempt left."""
+        given = answer.attempts if isinstance(answer, JobRecoveryResult.Reschedule) else None
+        if given is None or given < self.job.max_attempts:
+            return None
+        return (
+            f"Reschedule(attempts={given}) for job {self.job.id}, which has max_attempts={self.job.max_attempts} and "
+            f"would never run; the job is recovered as configured"
+        )
 
     def undecided(self) -> JobRecoveryResult:
         """The job is recovered as configured."""

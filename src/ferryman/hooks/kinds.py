@@ -37,6 +37,14 @@ class Interceptor(Discreet, Generic[E, R], frozen=True):
     def accepts(self, answer: object) -> TypeGuard[R]:
         """Whether this is an answer to the event."""
 
+    def meant(self, answer: object) -> object:
+        """The answer that a hook meant, where there is a short way to write it."""
+        return answer
+
+    def objection(self, answer: R) -> str | None:  # noqa: ARG002 - for events that have one
+        """Why this answer makes no sense for this event; None if it does."""
+        return None
+
     @abstractmethod
     def undecided(self) -> R:
         """The answer when no hook decides."""

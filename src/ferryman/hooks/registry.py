@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 from ferryman.errors import ConfigurationError
-from ferryman.hooks.handlers import discard, make_hook
+from ferryman.hooks.handlers import DEFAULT_TIMEOUT, discard, make_hook
 from ferryman.hooks.kinds import Interceptor, Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+    from datetime import timedelta
 
     from ferryman.hooks.handlers import Hook
 
@@ -21,6 +23,10 @@ O = TypeVar("O", bound=Observer)  # noqa: E741 - beside E and R
 E = TypeVar("E")
 E_contra = TypeVar("E_contra", contravariant=True)
 R = TypeVar("R")
+
+SECONDS_TO_TIDY_UP = 1.0
+_cancelled: set[asyncio.Future[BaseException | None]] = set()
+"""Handlers that were cancelled and have not ended yet. The event loop alone would not keep them."""
 
 
 class Plugin(Protocol):
@@ -60,21 +66,32 @@ class HookRegistry:
         return f"<HookRegistry: {', '.join(counts) or 'empty'}>"
 
     @overload
-    def on(self, event: type[O]) -> Decorator[O, None]: ...
+    def on(self, event: type[O], *, timeout: timedelta | None = ...) -> Decorator[O, None]: ...
     @overload
-    def on(self, event: type[Interceptor[E, R]]) -> Decorator[E, R | None]: ...
+    def on(self, event: type[Interceptor[E, R]], *, timeout: timedelta | None = ...) -> Decorator[E, R | None]: ...
     @overload
-    def on(self, event: type[Interceptor[E, R]], handler: Callable[[E], R | Awaitable[R | None] | None]) -> None: ...
+    def on(
+        self,
+        event: type[Interceptor[E, R]],
+        handler: Callable[[E], R | Awaitable[R | None] | None],
+        *,
+        timeout: timedelta | None = ...,
+    ) -> None: ...
     @overload
-    def on(self, event: type[O], handler: Callable[[O], Awaitable[None] | None]) -> None: ...
-    def on(self, event: Any, handler: Any = None) -> Any:
-        """Register a handler: `hooks.on(JobFail, report)`, or `@hooks.on(JobFail)` above it."""
+    def on(
+        self, event: type[O], handler: Callable[[O], Awaitable[None] | None], *, timeout: timedelta | None = ...
+    ) -> None: ...
+    def on(self, event: Any, handler: Any = None, *, timeout: timedelta | None = DEFAULT_TIMEOUT) -> Any:
+        """Register a handler: `hooks.on(JobFail, report)`, or `@hooks.on(JobFail)` above it.
+
+        timeout: how long an async handler may take before it is cancelled and counts as failed; None for no limit
+        """
         _check_event(event)
         if handler is not None:
-            return self._add(event, handler)
+            return self._add(event, handler, timeout)
 
         def register(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-            self._add(event, function)
+            self._add(event, function, timeout)
             return function
 
         return register
@@ -115,15 +132,14 @@ class HookRegistry:
         """Whether anybody wants one of these events."""
         return not self._hooks.keys().isdisjoint(events)
 
-    async def emit(self, event: Observer) -> None:
-        """Tell all handlers at once, and wait for all. Their errors are logged, never raised."""
+    async def emit(self, event: Observer, *, within: timedelta | None = None) -> None:
+        """Tell all handlers at once, and wait for all. Their errors are logged, never raised.
+
+        within: a limit for all of them, where that is shorter than their own
+        """
         started = [(hook, left) for hook in self._of(event) if (left := hook.start(event)) is not None]
-        if not started:
-            return
-        ends = await _ends([left for _, left in started])
-        for (hook, _), error in zip(started, ends, strict=True):
-            if error is not None:
-                hook.log(error)
+        if started:
+            await _wait_for(started, within)
 
     def emit_blocking(self, event: Observer) -> None:
         """Like `emit`, in blocking code. Async handlers cannot be awaited there; they are left out, as the log says."""
@@ -161,26 +177,53 @@ class HookRegistry:
     def _of(self, event: Event) -> tuple[Hook, ...]:
         return self._hooks.get(type(event), ())
 
-    def _add(self, event: type, handler: Callable[[Any], Any]) -> None:
-        self._hooks[event] = (*self._hooks.get(event, ()), make_hook(event, handler))
+    def _add(self, event: type, handler: Callable[[Any], Any], timeout: timedelta | None) -> None:
+        self._hooks[event] = (*self._hooks.get(event, ()), make_hook(event, handler, timeout))
         self._version += 1
 
 
-async def _ends(all_left: list[Awaitable[object]]) -> Sequence[BaseException | None]:
-    """How each handler ended. They run side by side; if the caller is cancelled, so are they."""
+async def _wait_for(started: Sequence[tuple[Hook, Awaitable[object]]], within: timedelta | None) -> None:
+    """Wait for handlers, which run side by side, each within its own limit. If the caller is cancelled, so are they."""
+    loop = asyncio.get_running_loop()
+    begun_at = loop.time()
+    telling = [(hook, left, asyncio.ensure_future(_end(left))) for hook, left in started]
     try:
-        return await asyncio.gather(*(_end(left) for left in all_left), return_exceptions=True)
+        for hook, left, task in telling:
+            seconds = hook.limit(within)
+            await asyncio.wait([task], timeout=None if seconds is None else max(0.0, begun_at + seconds - loop.time()))
+            if not task.done():
+                hook.log_timeout(seconds)
+                _cancel([(left, task)])
+            elif (error := task.result()) is not None:
+                hook.log(error)
     except asyncio.CancelledError:
-        for left in all_left:
-            discard(left)
+        _cancel((left, task) for _, left, task in telling)
+        # They may tidy up, but not for long: whoever cancelled this wants to go on.
+        await asyncio.wait([task for _, _, task in telling], timeout=SECONDS_TO_TIDY_UP)
         raise
+
+
+def _cancel(telling: Iterable[tuple[Awaitable[object], asyncio.Future[BaseException | None]]]) -> None:
+    for left, task in telling:
+        if not task.done():
+            _cancelled.add(task)
+            task.add_done_callback(_cancelled.discard)
+            # One that is cancelled before its first step leaves its coroutine unused.
+            task.add_done_callback(functools.partial(_discard_after, left))
+            task.cancel()
+
+
+def _discard_after(left: Awaitable[object], _: object) -> None:
+    discard(left)
 
 
 async def _end(left: Awaitable[object]) -> BaseException | None:
     """How a handler ended. Exits are returned, because raised in a task they would stop the event loop."""
     try:
         await left
-    except (SystemExit, KeyboardInterrupt) as error:
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - for the log
         return error
     return None
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from ferryman.database.statements import load_statement
 from ferryman.database.steps import Call
+from ferryman.queries.recovering import SWEEP_LOCK_CLASS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ferryman.database.identifiers import SchemaName
@@ -21,6 +23,7 @@ SESSION_CLASS = 0x46524C46
 WATCH_CLASS = 0x46525754
 """The class of the advisory lock of the one that watches the others; the other half stands for the schema."""
 LARGEST_KEY = 2**31 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 WatchStep: TypeAlias = Literal["keep", "try", "leave", "none"]
 
@@ -31,7 +34,22 @@ _REJOIN = load_statement(__package__, "rejoin_worker")
 _DEREGISTER = load_statement(__package__, "deregister_worker")
 _PULSE = load_statement(__package__, "pulse")
 _LOOK = load_statement(__package__, "look")
+_FIND_FOREIGN_WORKERS = load_statement(__package__, "find_foreign_workers")
 _FREE_WATCH = load_statement(__package__, "free_watch")
+_NOTE_SILENCE = load_statement(__package__, "note_silence")
+_LOCK_HOLDERS = load_statement(__package__, "lock_holders")
+
+
+class LockHolder(NamedTuple):
+    """A session that holds an advisory lock of recovery; see `lock_holders.sql`."""
+
+    lock: Literal["sweep", "watch"]
+    pid: int
+    application_name: str
+    role: str
+    is_worker: bool
+    in_transaction: bool
+    seconds: float | None
 
 
 def watch_key(schema: SchemaName) -> int:
@@ -64,17 +82,29 @@ def deregister_worker(worker_id: str) -> Call:
     return Call(_DEREGISTER, {"worker_id": worker_id})
 
 
-def pulse(worker_id: str, *, is_due: bool, watch_step: WatchStep, watch_key: int) -> Call:
-    """One row comes back: whether the worker is registered, and whether the watch is its own."""
-    return Call(_PULSE, _pulse_parameters(worker_id, is_due, watch_step, watch_key))
+def pulse(
+    worker_id: str, *, is_due: bool, watch_step: WatchStep, watch_key: int, state: Mapping[str, Any] | None = None
+) -> Call:
+    """One row comes back: whether the worker is registered, and whether the watch is its own.
+
+    state: what the worker is doing, to be written down with the beat; see _ferryman_worker_states.sql
+    """
+    return Call(_PULSE, _pulse_parameters(worker_id, is_due, watch_step, watch_key, state))
 
 
 def look(
-    worker_id: str, *, is_due: bool, watch_step: WatchStep, watch_key: int, is_full: bool, old_after: float
+    worker_id: str,
+    *,
+    is_due: bool,
+    watch_step: WatchStep,
+    watch_key: int,
+    is_full: bool,
+    old_after: float,
+    state: Mapping[str, Any] | None = None,
 ) -> Call:
     """A pulse that looks at others as well: each row goes on with a worker that may be dead, or with nulls."""
     parameters = {
-        **_pulse_parameters(worker_id, is_due, watch_step, watch_key),
+        **_pulse_parameters(worker_id, is_due, watch_step, watch_key, state),
         "is_watching": watch_step == "keep",
         "session_class": SESSION_CLASS,
         "is_full": is_full,
@@ -83,20 +113,49 @@ def look(
     return Call(_LOOK, parameters)
 
 
+def find_foreign_workers() -> Call:
+    """The ids of registered workers that do not say how often they beat come back, ten at most."""
+    return Call(_FIND_FOREIGN_WORKERS)
+
+
 def free_watch(watch_key: int) -> Call:
     """A row comes back for each session that was ended."""
     return Call(_FREE_WATCH, {"session_class": SESSION_CLASS, "watch_class": WATCH_CLASS, "watch_key": watch_key})
 
 
-def _pulse_parameters(worker_id: str, is_due: bool, watch_step: WatchStep, watch_key: int) -> dict[str, Any]:
+def note_silence(silences: Sequence[tuple[str, datetime, float]]) -> Call:
+    """Each is a worker, its newest beat, and the seconds for which that was observed. What was noted comes back."""
+    given = [
+        {"id": worker_id, "beat": (beat - _EPOCH) // timedelta(microseconds=1), "seconds": seconds}
+        for worker_id, beat, seconds in silences
+    ]
+    return Call(_NOTE_SILENCE, {"silences": _json(given)})
+
+
+def lock_holders(schema: SchemaName) -> Call:
+    """A row for each `LockHolder` comes back."""
+    parameters = {
+        "sweep_class": SWEEP_LOCK_CLASS,
+        "schema_name": schema.name,
+        "watch_class": WATCH_CLASS,
+        "watch_key": watch_key(schema),
+        "session_class": SESSION_CLASS,
+    }
+    return Call(_LOCK_HOLDERS, parameters)
+
+
+def _pulse_parameters(
+    worker_id: str, is_due: bool, watch_step: WatchStep, watch_key: int, state: Mapping[str, Any] | None
+) -> dict[str, Any]:
     return {
         "worker_id": worker_id,
         "is_due": is_due,
         "watch_step": watch_step,
         "watch_class": WATCH_CLASS,
         "watch_key": watch_key,
+        "state": None if state is None else _json(state),
     }
 
 
-def _json(metadata: Mapping[str, Any]) -> str:
+def _json(metadata: object) -> str:
     return msgspec.json.encode(metadata).decode()

@@ -28,6 +28,6 @@ def delete_unused_queues() -> Call:
     return Call(_DELETE_UNUSED_QUEUES)
 
 
-def delete_failed_jobs() -> Call:
-    """How many were deleted comes back."""
-    return Call(_DELETE_FAILED_JOBS)
+def delete_failed_jobs(age: float | None = None) -> Call:
+    """How many were deleted comes back. Those that failed less than `age` seconds ago stay."""
+    return Call(_DELETE_FAILED_JOBS, {"age": age})

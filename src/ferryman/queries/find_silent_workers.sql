@@ -27,14 +27,18 @@ worker as (
         coalesce(observed.is_session_lost, false) as is_session_lost,
         case
             when cast(:observed as text) is not null then coalesce(observed.silence, 0)
+            when not isfinite(known.last_heartbeat_at) then 0
             else extract(epoch from now() - greatest(known.last_heartbeat_at, pg_postmaster_start_time()))
         end as silence,
         case jsonb_typeof(known.metadata -> 'beat_interval')
             when 'number'
                 then 2 * cast(greatest(0, least(86400, cast(known.metadata -> 'beat_interval' as numeric))) as float8)
-            else 0
+            else 2 * 30  -- a Rust worker does not say it; this is its default
         end as patience,
-        coalesce(known.metadata -> 'prefetches' = jsonb 'true', false) as prefetches
+        -- Null when the worker does not say: one in Rust may claim ahead.
+        case jsonb_typeof(known.metadata -> 'prefetches')
+            when 'boolean' then known.metadata -> 'prefetches' = jsonb 'true'
+        end as prefetches
     from
         :schema._private_workers as known
         left join observed
@@ -47,7 +51,7 @@ suspect as (
         greatest(cast(:threshold as float8), worker.patience) as threshold,
         worker.is_session_lost
         or worker.silence > greatest(cast(:threshold as float8), worker.patience) as is_suspected,
-        worker.prefetches
+        worker.prefetches is true
         and (
             worker.is_session_lost
             or worker.silence > greatest(cast(:claimed_threshold as float8), worker.patience)
@@ -83,7 +87,7 @@ select
         when judged.is_session_lost then 'session lost'
         else 'silent'
     end,
-    cast(extract(epoch from judged.last_heartbeat_at) * 1000000 as bigint),
+    case when isfinite(judged.last_heartbeat_at) then cast(extract(epoch from judged.last_heartbeat_at) * 1000000 as bigint) end,
     judged.is_dead,
     judged.prefetches,
     judged.metadata ->> 'on_crash'

@@ -25,6 +25,7 @@ _WEDGED = _health_statement("wedged")
 _FREE_WEDGED = _health_statement("free_wedged")
 _SILENT_WORKERS = _health_statement("silent_workers")
 _LONG_LOCKS = _health_statement("long_locks")
+_OLD_FAILED_JOBS = _health_statement("old_failed_jobs")
 _KEY_INDEX = _health_statement("key_index")
 
 # Statements without parameters; each file says what comes back.
@@ -43,6 +44,7 @@ KNOWN_TASKS = Call(_health_statement("known_tasks"))
 DANGLING = Call(_health_statement("dangling"))
 FAILED_JOBS = Call(_health_statement("failed_jobs"))
 POISONED = Call(_health_statement("poisoned"))
+ODD_TIMES = Call(_health_statement("odd_times"))
 LEFTOVERS = Call(_health_statement("leftovers"))
 MEND_QUEUES = Call(_health_statement("mend_queues"))
 MEND_TASKS = Call(_health_statement("mend_tasks"))
@@ -86,6 +88,11 @@ def silent_workers(silent_for: float) -> Call:
 def long_locks(*, locked_for: float, silent_for: float) -> Call:
     """A row for each holder comes back."""
     return Call(_LONG_LOCKS, {"locked_for": locked_for, "silent_for": silent_for})
+
+
+def old_failed_jobs(failed_for: float) -> Call:
+    """A row for each task comes back."""
+    return Call(_OLD_FAILED_JOBS, {"failed_for": failed_for})
 
 
 def key_index(schema_name: str) -> Call:

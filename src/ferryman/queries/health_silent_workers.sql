@@ -5,10 +5,13 @@ with silent as (
     from (
         select
             known.id,
-            extract(epoch from now() - greatest(known.last_heartbeat_at, pg_postmaster_start_time())) as silence,
+            case
+                when isfinite(known.last_heartbeat_at)
+                    then extract(epoch from now() - greatest(known.last_heartbeat_at, pg_postmaster_start_time()))
+            end as silence,
             case jsonb_typeof(known.metadata -> 'beat_interval')
                 when 'number' then 2 * greatest(0, least(86400, cast(known.metadata -> 'beat_interval' as numeric)))
-                else 0
+                else 2 * 30  -- a Rust worker does not say it; this is its default
             end as patience
         from :schema._private_workers as known
     ) as worker

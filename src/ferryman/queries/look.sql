@@ -6,7 +6,8 @@
 -- :old_after      seconds. The clock of the database only chooses who is looked at; it does not decide who is dead.
 --
 -- As many rows come back as there are others that may be dead, but at least one: what pulse.sql says, and then who it is,
--- when it has beaten, whether its session lock is missing, whether its beat is old, and how often it means to beat.
+-- when it has beaten, whether its session lock is missing, whether its beat is old, how often it means to beat, whether it
+-- has missed two beats by the clock of the database, and for how long others have observed its silence (note_silence.sql).
 -- Others may write anything into the metadata of their workers: keys are compared as JSON, numbers may be of any size.
 -- Locks: as pulse.sql.
 with
@@ -27,11 +28,16 @@ suspect as (
         other.last_heartbeat_at,
         other.has_lost_session,
         other.is_old,
-        case jsonb_typeof(other.metadata -> 'beat_interval')
-            when 'number'
-                then cast(greatest(0, least(86400, cast(other.metadata -> 'beat_interval' as numeric))) as float8)
+        rhythm.beat_interval,
+        now() - other.last_heartbeat_at > 2 * rhythm.beat_interval * interval '1 second' as is_late,
+        case
+            when
+                other.metadata #> '{silence,beat}'
+                = to_jsonb(cast(extract(epoch from other.last_heartbeat_at) * 1000000 as bigint))
+                and jsonb_typeof(other.metadata #> '{silence,seconds}') = 'number'
+                then cast(greatest(0, least(86400, cast(other.metadata #> '{silence,seconds}' as numeric))) as float8)
             else 0
-        end as beat_interval
+        end as noted_silence
     from (
         select
             worker.id,
@@ -47,6 +53,14 @@ suspect as (
         where worker.id <> cast(:worker_id as text) and isfinite(worker.last_heartbeat_at)
         offset 0
     ) as other
+    cross join lateral (
+        select
+            case jsonb_typeof(other.metadata -> 'beat_interval')
+                when 'number'
+                    then cast(greatest(0, least(86400, cast(other.metadata -> 'beat_interval' as numeric))) as float8)
+                else 30  -- a Rust worker does not say it; this is its default
+            end as beat_interval
+    ) as rhythm
     where other.has_lost_session or other.is_old
 )
 select
@@ -56,5 +70,7 @@ select
     suspect.last_heartbeat_at,
     coalesce(suspect.has_lost_session, false) as has_lost_session,
     suspect.is_old,
-    suspect.beat_interval
+    suspect.beat_interval,
+    suspect.is_late,
+    suspect.noted_silence
 from self left join suspect on true;

@@ -6,11 +6,23 @@
 -- :watch_step   'keep' the watch, 'try' to get it, 'leave' it to others, or 'none': there are no session locks here.
 --               A session lock counts how often it was taken, so that one that is held must not be tried for.
 -- :watch_class, :watch_key   the lock of the watch
+-- :state        what the worker is doing, as JSON, to be written down with the beat; null to write nothing
 beaten as (
     update :schema._private_workers as worker
     set last_heartbeat_at = clock_timestamp()
     where worker.id = cast(:worker_id as text) and cast(:is_due as bool)
     returning worker.id
+),
+noted as (
+    insert into :schema._ferryman_worker_states
+        (worker_id, slots, running, done, failed, rss_bytes, loop_lag_seconds)
+    select beaten.id, told.slots, told.running, told.done, told.failed, told.rss_bytes, told.loop_lag_seconds
+    from
+        beaten
+        cross join json_to_record(cast(cast(:state as text) as json)) as told (
+            slots int, running int, done bigint, failed bigint, rss_bytes bigint, loop_lag_seconds float8
+        )
+    where cast(:state as text) is not null
 ),
 self as materialized (
     select

@@ -11,18 +11,26 @@
 --     delay                  seconds
 --     error                  null keeps the last one
 --     started, decision, reason   for the record; see _ferryman_crashes.sql
+--     suspicion              what the job's flags say from now on: 'none', or 'crashed' and perhaps more, 'suspect' or
+--                            'alone'; null leaves them as they are; see ferryman/recovery/crashes.py
 --
--- A job whose key was taken over while it ran is only unlocked: it must not come back to life beside its successor.
+-- A superseded job is only unlocked: it must not come back to life beside its successor. See is_superseded.sql.
 -- Locks: the rows of these jobs and queues, without waiting. What somebody else has locked is left for another time, and
 -- so is a job whose queue is. What is locked is changed by its id and fence; see complete_claims.sql.
 -- A queue is freed only under the token of the job. Under a later one, the same worker has claimed it again. Under an
 -- earlier one, its lock was not renewed with that of the job, or belongs to another claim: forget_dead_workers.sql, which
 -- ends a sweep, frees it when the worker holds no job of it any more.
 with decided as (
-    select item.*, timestamptz 'epoch' + item.token * interval '1 microsecond' as locked_at
+    select
+        item.*,
+        case item.token  -- as read_crash_facts.sql writes it
+            when 9223372036854775807 then timestamptz 'infinity'
+            when -9223372036854775808 then timestamptz '-infinity'
+            else timestamptz 'epoch' + item.token * interval '1 microsecond'
+        end as locked_at
     from json_to_recordset(cast(cast(:decisions as text) as json)) as item (
         id bigint, worker_id text, token bigint, effect text, delay float8, run_at timestamptz, attempts int,
-        error text, started boolean, decision text, reason text
+        error text, started boolean, decision text, reason text, suspicion text
     )
 ),
 met as (
@@ -31,17 +39,16 @@ met as (
         decided
         cross join lateral (
             select
-                found.job_queue_id,
-                found.attempts as attempt,
-                found.attempts >= found.max_attempts as is_last,
+                job.job_queue_id,
+                job.attempts as attempt,
+                job.attempts >= job.max_attempts as is_last,
                 (
-                    select task.identifier from :schema._private_tasks as task where task.id = found.task_id
+                    select task.identifier from :schema._private_tasks as task where task.id = job.task_id
                 ) as task_identifier,
-                found.key is null
-                and found.attempts >= found.max_attempts
-                and found.updated_at > found.locked_at as is_superseded
-            from :schema._private_jobs as found
-            where found.id = decided.id and found.locked_by = decided.worker_id and found.locked_at = decided.locked_at
+                -- include: is_superseded
+                as is_superseded
+            from :schema._private_jobs as job
+            where job.id = decided.id and job.locked_by = decided.worker_id and job.locked_at = decided.locked_at
             for update skip locked
         ) as job
 ),
@@ -93,8 +100,22 @@ done as (
             else job.run_at
         end,
         last_error = case
-            when owned.is_superseded then job.last_error
+            when owned.is_superseded then coalesce(job.last_error, 'Superseded: its key was used again or removed while it was claimed')
             else coalesce(owned.error, job.last_error)
+        end,
+        flags = case
+            when owned.is_superseded or owned.suspicion is null then job.flags
+            when job.flags is not null and jsonb_typeof(job.flags) <> 'object' then job.flags
+            when owned.suspicion = 'none' or (owned.effect = 'retry' and owned.is_last)
+                then nullif(job.flags - array['ferryman:crashed', 'ferryman:suspect', 'ferryman:alone'], jsonb '{}')
+            else
+                jsonb_build_object('ferryman:crashed', cast(extract(epoch from now()) * 1000000 as bigint))
+                || coalesce(job.flags, jsonb '{}')
+                || case owned.suspicion
+                    when 'suspect' then jsonb '{"ferryman:suspect": true}'
+                    when 'alone' then jsonb '{"ferryman:suspect": true, "ferryman:alone": true}'
+                    else jsonb '{}'
+                end
         end,
         updated_at = now(),
         locked_by = null,

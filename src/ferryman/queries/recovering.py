@@ -16,6 +16,7 @@ _FIND_SILENT_WORKERS = load_statement(__package__, "find_silent_workers")
 _FIND_ORPHAN_HOLDERS = load_statement(__package__, "find_orphan_holders")
 _CONFIRM_DEAD_WORKERS = load_statement(__package__, "confirm_dead_workers")
 _LOCK_INTERRUPTED_JOBS = load_statement(__package__, "lock_interrupted_jobs")
+_FIND_NEXT_INTERRUPTED_JOB = load_statement(__package__, "find_next_interrupted_job")
 _READ_CRASH_FACTS = load_statement(__package__, "read_crash_facts")
 _READ_INTERRUPTED_JOBS = load_statement(__package__, "read_interrupted_jobs")
 _RECOVER_JOBS = load_statement(__package__, "recover_jobs")
@@ -24,10 +25,15 @@ _LIST_ACTIVE_WORKERS = load_statement(__package__, "list_active_workers")
 _LIST_LOST_WORKERS = load_statement(__package__, "list_lost_workers")
 _LIST_CRASHES = load_statement(__package__, "list_crashes")
 _MARK_STARTED = load_statement(__package__, "mark_started")
+_LIST_WAITING = load_statement(__package__, "list_waiting")
 _UPSERT_TASK_POLICIES = load_statement(__package__, "upsert_task_policies")
+_READ_BEATS = load_statement(__package__, "read_beats")
 _DELETE_OLD_CRASHES = load_statement(__package__, "delete_old_crashes")
 _DELETE_OLD_LOST_WORKERS = load_statement(__package__, "delete_old_lost_workers")
 _DELETE_DEAD_MARKS = load_statement(__package__, "delete_dead_marks")
+_DELETE_OLD_WORKER_STATES = load_statement(__package__, "delete_old_worker_states")
+_DELETE_OLD_FAILED_JOBS = load_statement(__package__, "delete_old_failed_jobs")
+_LIST_WORKER_STATES = load_statement(__package__, "list_worker_states")
 
 SWEEP_LOCK_CLASS = 0x46525357
 """The first half of the advisory lock of a sweep ("FRSW"); the second is a hash of the schema's name."""
@@ -69,16 +75,27 @@ def find_silent_workers(
 
 
 def find_orphan_holders(
-    *, threshold: float, multiplier: float, flags: Sequence[str], named: Sequence[str] | None
+    *,
+    threshold: float,
+    unregistered_timeout: float | None,
+    multiplier: float,
+    flags: Sequence[str],
+    named: Sequence[str] | None,
 ) -> Call:
-    """Rows of id, reason, whether it prefetched, and its default policy come back; the last two are null if unknown."""
+    """Rows of id, is it dead, reason, whether it prefetched, its default policy, and what it holds come back."""
     parameters = {
         "threshold": threshold,
+        "unregistered_timeout": unregistered_timeout,
         "multiplier": multiplier,
         "flags": list(flags),
         "named": None if named is None else list(named),
     }
     return Call(_FIND_ORPHAN_HOLDERS, parameters)
+
+
+def read_beats(worker_ids: Sequence[str]) -> Call:
+    """Rows of id, newest beat in microseconds and as a time, and the seconds between two beats come back."""
+    return Call(_READ_BEATS, {"worker_ids": list(worker_ids)})
 
 
 def confirm_dead_workers(workers: Iterable[tuple[str, int | None, bool]]) -> Call:
@@ -90,6 +107,11 @@ def confirm_dead_workers(workers: Iterable[tuple[str, int | None, bool]]) -> Cal
 def lock_interrupted_jobs(worker_ids: Sequence[str], *, after: int, batch: int) -> Call:
     """The ids of jobs that these workers hold come back; their rows stay locked until the transaction ends."""
     return Call(_LOCK_INTERRUPTED_JOBS, {"worker_ids": list(worker_ids), "after": after, "batch": batch})
+
+
+def find_next_interrupted_job(worker_ids: Sequence[str], *, after: int) -> Call:
+    """The id of the next job that these workers hold comes back, if there is one."""
+    return Call(_FIND_NEXT_INTERRUPTED_JOB, {"worker_ids": list(worker_ids), "after": after})
 
 
 def read_crash_facts(job_ids: Sequence[int], *, crash_window: float) -> Call:
@@ -136,6 +158,14 @@ def mark_started(worker_id: str, claims: Iterable[tuple[int, int]]) -> Call:
     return Call(_MARK_STARTED, {"worker_id": worker_id, "job_ids": job_ids, "tokens": tokens})
 
 
+def list_waiting(worker_id: str, claims: Iterable[tuple[int, int]]) -> Call:
+    """Each claim is a job id and a token. The worker's id comes back, unless its row is gone or is being swept."""
+    by_token: dict[str, list[int]] = {}
+    for job_id, token in claims:
+        by_token.setdefault(str(token), []).append(job_id)
+    return Call(_LIST_WAITING, {"worker_id": worker_id, "waiting": json.dumps(by_token)})
+
+
 def upsert_task_policies(policies: Sequence[Mapping[str, Any]]) -> Call:
     """The identifiers of the tasks whose stored policy changed come back."""
     return Call(_UPSERT_TASK_POLICIES, {"policies": json.dumps(policies)})
@@ -154,6 +184,21 @@ def delete_old_lost_workers(age: float, batch: int) -> Call:
 def delete_dead_marks(batch: int) -> Call:
     """What was deleted comes back, at most a batch."""
     return Call(_DELETE_DEAD_MARKS, {"batch": batch})
+
+
+def delete_old_worker_states(age: float, batch: int) -> Call:
+    """What was deleted comes back, at most a batch."""
+    return Call(_DELETE_OLD_WORKER_STATES, {"age": age, "batch": batch})
+
+
+def delete_old_failed_jobs(age: float, *, after: int, batch: int) -> Call:
+    """The ids of jobs that were deleted come back, at most a batch, all of them beyond `after`."""
+    return Call(_DELETE_OLD_FAILED_JOBS, {"age": age, "after": after, "batch": batch})
+
+
+def list_worker_states(worker_id: str | None, page_size: int) -> Call:
+    """A row for each state comes back."""
+    return Call(_LIST_WORKER_STATES, {"worker_id": worker_id, "page_size": page_size})
 
 
 def _take_lock(lock_class: int, schema_name: str) -> Call:

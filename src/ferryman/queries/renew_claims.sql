@@ -8,8 +8,8 @@
 -- Tells for each job 'renewed', 'busy' (somebody works on its row right now), 'lost' (it is not this worker's any more) or
 -- 'gone' (the row does not exist any more).
 --
--- What belongs to the claim moves with it: its named queue, its start mark and its progress. A job whose key was taken
--- over while it ran is known by updated_at > locked_at, and must be known by that afterwards too.
+-- What belongs to the claim moves with it: its named queue, its start mark and its progress. A superseded job is known by
+-- the claim in its flags, or by its clocks, and must be known by both afterwards too; see is_superseded.sql.
 -- Locks: the rows of these jobs and what belongs to them, without waiting: a handler may be completing its job in a
 -- transaction of its own, and must not keep the others from being renewed. What is locked is changed by its id and fence;
 -- see complete_claims.sql.
@@ -28,11 +28,13 @@ renewal as (
     select timestamptz 'epoch' + cast(:new_token as bigint) * interval '1 microsecond' as at
 ),
 owned as materialized (
-    select claim.id, claim.locked_at
+    select claim.id, claim.locked_at, job.is_superseded
     from
         claim
         cross join lateral (
             select
+                -- include: is_superseded
+                as is_superseded
             from :schema._private_jobs as job
             where
                 job.id = claim.id
@@ -62,9 +64,15 @@ renewed as (
     set
         locked_at = renewal.at,
         updated_at = case
-            when job.key is null and job.attempts >= job.max_attempts and job.updated_at > job.locked_at
-                then renewal.at + interval '1 microsecond'
+            when owned.is_superseded then renewal.at + interval '1 microsecond'
             else job.updated_at
+        end,
+        flags = case
+            when owned.is_superseded
+                then coalesce(job.flags, '{}') || jsonb_build_object(
+                    'ferryman:superseded', jsonb_build_array(job.locked_by, renewal.at at time zone 'UTC')
+                )
+            else job.flags
         end
     from
         owned

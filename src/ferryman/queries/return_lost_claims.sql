@@ -1,22 +1,23 @@
 -- Give back what this worker has claimed without hearing of it, with the attempt, and free the named queues.
 --
 -- :worker_id   the worker
--- :after       the newest claim that it had heard of when it lost the connection
--- :until       what was claimed later than this is none of our business
+-- :after       null, or a moment in microseconds: what was claimed before it is left alone
 -- :known_jobs, :known_tokens, :known_queues   array literals of the same length: the claims that it knows, once for each
 --              token that they may have by now; a queue of 0 means none
+--
+-- Every other lock of the worker is lost, whatever its time: clocks may have gone back since the last claim.
+-- So it must be sent in a transaction that the worker commits when it has the answer, and before it claims again: carried
+-- out late, it would not know of newer claims.
 --
 -- One row comes back: how many jobs were given back, and whether any job or queue is left, because somebody else works on
 -- its row.
 --
--- A job whose key was taken over is not given its attempt back; see release_claims.sql.
+-- A superseded job is not given its attempt back; see is_superseded.sql.
 -- Reads the whole table, for want of an index on locked_by: only to be asked after a connection was lost.
 -- Locks: the rows of these jobs and queues, without waiting. They are changed by their id and fence; see
 -- complete_claims.sql.
 with heard as (
-    select
-        timestamptz 'epoch' + cast(:after as bigint) * interval '1 microsecond' as at,
-        timestamptz 'epoch' + cast(:until as bigint) * interval '1 microsecond' as last
+    select timestamptz 'epoch' + cast(:after as bigint) * interval '1 microsecond' as at
 ),
 known as (
     select given.job_id, given.queue_id, timestamptz 'epoch' + given.token * interval '1 microsecond' as locked_at
@@ -31,8 +32,7 @@ lost as materialized (
     from :schema._private_jobs as job
     where
         job.locked_by = cast(:worker_id as text)
-        and job.locked_at > (select at from heard)
-        and job.locked_at <= (select last from heard)
+        and (cast(:after as bigint) is null or job.locked_at > (select at from heard))
         and not exists (select from known where known.job_id = job.id and known.locked_at = job.locked_at)
 ),
 free_job as materialized (
@@ -50,7 +50,9 @@ returned as (
     update :schema._private_jobs as job
     set
         attempts = case
-            when job.key is null and job.attempts >= job.max_attempts and job.updated_at > job.locked_at then job.attempts
+            when
+                -- include: is_superseded
+                then job.attempts
             else greatest(0, job.attempts - 1)
         end,
         updated_at = now(),
@@ -68,8 +70,7 @@ lost_queue as materialized (
     from :schema._private_job_queues as queue
     where
         queue.locked_by = cast(:worker_id as text)
-        and queue.locked_at > (select at from heard)
-        and queue.locked_at <= (select last from heard)
+        and (cast(:after as bigint) is null or queue.locked_at > (select at from heard))
         and not exists (select from known where known.queue_id = queue.id and known.locked_at = queue.locked_at)
 ),
 free_queue as materialized (

@@ -122,16 +122,15 @@ def lock_claims(worker_id: str, claims: Iterable[Key]) -> Call:
     return Call(_LOCK_CLAIMS, parameters)
 
 
-def return_lost_claims(worker_id: str, *, after: int, until: int, known: Iterable[Key]) -> Call:
+def return_lost_claims(worker_id: str, *, after: int | None, known: Iterable[Key]) -> Call:
     """How many jobs were given back comes back, and whether any were left because somebody else holds their rows.
 
-    They are those that the worker claimed between the given tokens. The claims in `known` are left alone.
+    The claims in `known` are left alone, and those with a token up to `after`.
     """
     claims = [*known]
     parameters = {
         "worker_id": worker_id,
         "after": after,
-        "until": until,
         "known_jobs": _array(job_id for job_id, _, _ in claims),
         "known_tokens": _array(each for _, each, _ in claims),
         "known_queues": _array(queue_id for _, _, queue_id in claims),

@@ -10,29 +10,33 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from ferryman import clocks
 from ferryman.queries import beating
+from ferryman.recovery.foreign_sweepers import ForeignSweepers
 from ferryman.recovery.lease import Lease
 from ferryman.recovery.membership import Membership
+from ferryman.recovery.observation_log import HeldLock, ObservationLog
 from ferryman.recovery.reconnecting import Reconnecting
 from ferryman.recovery.session import BeatSession
 from ferryman.recovery.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ferryman.database.addresses import Address
     from ferryman.database.identifiers import SchemaName
     from ferryman.recovery.rhythm import Rhythm
-    from ferryman.recovery.watching import Dead
+    from ferryman.recovery.watching import Dead, Death
 
 logger = logging.getLogger("ferryman.recovery")
 
 SECONDS_TO_CLOSE = 5.0
+SECONDS_HELD = 50.0
+"""After about a minute, which is two full looks, the log says who holds the watch and is no worker."""
 
 
 class Beats:
@@ -41,6 +45,7 @@ class Beats:
     metadata: what the worker says of itself; the session key is added
     on_registered: called with the id under which the worker may claim from now on, at the start and after it was swept
     on_swept: called with an id whose jobs were taken away; returns a new one, under which the worker is registered next
+    state: what the worker is doing, asked before each beat and written down with it; see `ferryman.worker.state`
     on_dead: called with workers that are dead, again at each look for as long as they are registered
 
     The callbacks run on the thread of the beats: they must be quick, and hand over what takes time.
@@ -57,18 +62,27 @@ class Beats:
         on_swept: Callable[[str], str],
         on_registered: Callable[[str], None] = lambda _: None,
         on_dead: Callable[[Sequence[Dead]], None] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
+        state: Callable[[], Mapping[str, Any] | None] = lambda: None,
+        clock: Callable[[], float] = clocks.now,
     ) -> None:
         self._address = address
         self._schema = schema
         self._rhythm = rhythm
         self._on_dead = on_dead
-        self._clock = clock
-        self.lease = Lease(threshold=rhythm.silent_after, grace=rhythm.grace, margin=rhythm.margin)
+        self._state = state
+        self.clock = clock
+        self.lease = Lease(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
         self._on_swept = on_swept
         self._membership = Membership(worker_id, metadata, on_swept=self._end_lease, on_registered=on_registered)
         self._watch = Watch(schema, rhythm)
+        self._foreign_sweepers = ForeignSweepers(rhythm)
         self._reconnecting = Reconnecting(rhythm.longest_pause, clock)
+        self._log = ObservationLog(rhythm, clock)
+        self._held_watch = HeldLock(
+            "the advisory lock of the watcher",
+            "no worker can watch the sessions of others, so dead workers are found only by their silence",
+            clock,
+        )
         self._session: BeatSession | None = None
         self._next_beat = 0.0
         self._stop = threading.Event()
@@ -82,12 +96,12 @@ class Beats:
 
     @property
     def last_acknowledged(self) -> float:
-        """When the last beat was sent that the database has confirmed, by the monotonic clock."""
+        """When the last beat was sent that the database has confirmed, by the clock of `ferryman.clocks`."""
         return self.lease.last_acknowledged
 
     @property
-    def is_pooled(self) -> bool:
-        """Whether a pooler stands between, so that nobody can watch sessions."""
+    def goes_by_beats(self) -> bool:
+        """True if sessions say nothing: behind a pooler, or without a `lost_session_grace`."""
         session = self._session
         return session is not None and session.key is None
 
@@ -100,6 +114,14 @@ class Beats:
     def has_session(self) -> bool:
         """Whether sessions are the worker's own; behind a pooler they are not, and nobody has the watch."""
         return self.lease.has_session
+
+    def attended(self, deaths: Iterable[Death]) -> None:
+        """Note that these dead workers were swept, or need not be. If none of them is for long, others get the watch.
+
+        Thread-safe.
+        """
+        for death in deaths:
+            self._watch.attended(death)
 
     def start(self) -> None:
         """Begin. The first sign is given at once, or as soon as the database answers."""
@@ -148,7 +170,7 @@ class Beats:
         self._part()
 
     def _join(self) -> BeatSession:
-        session = BeatSession.open(self._address, self._schema, self.worker_id)
+        session = self._connect()
         try:
             self._enter(session)
         except BaseException:
@@ -156,35 +178,61 @@ class Beats:
             raise
         return session
 
+    def _connect(self) -> BeatSession:
+        return BeatSession.open(
+            self._address,
+            self._schema,
+            self.worker_id,
+            holds_lock=self._rhythm.grace is not None,
+            connect_seconds=self._rhythm.connect_seconds,
+        )
+
     def _enter(self, session: BeatSession) -> None:
-        sent = self._clock()
+        sent = self.clock()
         self._membership.join(session)
         self.lease.begin(has_session=session.key is not None)
+        self._foreign_sweepers.look(session, sent, at_once=True)
         self._has_beaten(sent)
         self._membership.tell()
 
     def _pulse(self, session: BeatSession) -> None:
-        sent = self._clock()
+        sent = self.clock()
         # Rather a little early than late: the next chance comes a tick later.
         is_due = sent + self._rhythm.tick > self._next_beat
-        rows = session.fetch(self._watch.question(self.worker_id, sent, is_due=is_due, session=session))
+        state = self._take_state() if is_due else None
+        rows = session.fetch(self._watch.question(self.worker_id, sent, is_due=is_due, session=session, state=state))
         # First, since a watch that we do not know to be ours would never be left to others.
-        dead = self._watch.answered(rows, sent=sent, received=self._clock())
+        dead = self._watch.answered(rows, sent=sent, received=self.clock())
+        self._log.observed(self._watch.observed_seconds)
+        self._log.measured(self._watch.round_trip)
         if not rows[0][0]:
             self._membership.was_swept()
             self._enter(session)
         elif is_due:
+            self._foreign_sweepers.look(session, sent)
             self._has_beaten(sent)
         else:
             self.lease.proved(sent)
         if self._watch.may_be_stuck:
             self._free_watch(session)
+        if silences := self._watch.silences_to_note:
+            session.fetch(beating.note_silence(silences))
+        if self._watch.is_full and session.key is not None:
+            self._name_holder_of_watch(session)
         if dead:
             self._on_dead(dead)
 
+    def _take_state(self) -> Mapping[str, Any] | None:
+        """What the worker is doing. Not to know it must not cost a beat."""
+        try:
+            return self._state()
+        except Exception:
+            logger.exception("signs of life met an error and go on", extra={"event": "beats_met_error"})
+            return None
+
     def _has_beaten(self, sent: float) -> None:
         self.lease.beaten(sent)
-        self._next_beat = sent + self._rhythm.beat
+        self._next_beat = sent + self._foreign_sweepers.beat
 
     def _end_lease(self, old_id: str) -> str:
         self.lease.end()
@@ -201,8 +249,20 @@ class Beats:
                 extra={"event": "hung_watcher_ended"},
             )
 
+    def _name_holder_of_watch(self, session: BeatSession) -> None:
+        """Say who holds the watch and is not a registered worker. Only a worker that does not have it need ask."""
+        strangers: list[beating.LockHolder] = []
+        if not self._watch.is_ours:
+            holders = [beating.LockHolder(*row) for row in session.fetch(beating.lock_holders(self._schema))]
+            strangers = [holder for holder in holders if holder.lock == "watch" and not holder.is_worker]
+        if not strangers:
+            self._held_watch.is_free()
+        elif self._held_watch.is_held(SECONDS_HELD):
+            self._held_watch.name(strangers[0])
+
     def _lose_session(self) -> None:
         self._watch.interrupt()
+        self._log.disconnected()
         if self._session is not None:
             self._session.close()
             self._session = None

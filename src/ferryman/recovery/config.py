@@ -33,13 +33,18 @@ class RecoveryChoices(TypedDict, total=False):
     recovery_delay: timedelta
     resilient_sweep_threshold_multiplier: float
     resilient_job_flags: Sequence[str]
-    lost_session_grace: timedelta
+    lost_session_grace: timedelta | None
     claimed_threshold: timedelta
     on_crash: OnCrash
-    max_crashes: int
+    max_crashes: int | None
+    recover_claimed: bool
+    recover_running: bool
     crash_window: timedelta
-    worker_retention: timedelta | None
+    unregistered_lock_timeout: timedelta | None
+    heartbeat_retention: timedelta | None
     crash_retention: timedelta | None
+    worker_state_retention: timedelta | None
+    terminal_record_retention: timedelta | None
 
 
 class WorkerRecoveryConfig:
@@ -48,8 +53,9 @@ class WorkerRecoveryConfig:
         WorkerRecoveryConfig(heartbeat_interval=timedelta(seconds=10))
         WorkerRecoveryConfig().heartbeat_interval(timedelta(seconds=10)).sweep_threshold(timedelta(minutes=1))
 
-    Recovery is off until something is set: naming any setting turns it on, in both forms, and only `enabled=False` or
-    `.enabled(False)` turns it off again. A config is never changed; each setter returns a new one.
+    A config is disabled until something is set: naming any setting enables it, in both forms, and only `enabled=False`
+    or `.enabled(False)` disables it again. So `Worker(app, recovery=WorkerRecoveryConfig())` turns recovery off; a
+    worker that is given no config recovers. A config is never changed; each setter returns a new one.
 
     Keywords are checked at once, a chain when its `settings` are first read: half of a chain may contradict itself.
     """
@@ -70,11 +76,6 @@ class WorkerRecoveryConfig:
         if self._settings is None:
             self._settings = RecoverySettings(**self._choices)
         return self._settings
-
-    @property
-    def is_default(self) -> bool:
-        """Whether nobody has set anything."""
-        return not self._choices
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{name}={value!r}" for name, value in self._choices.items())
@@ -114,8 +115,8 @@ class WorkerRecoveryConfig:
         """A job with any of these flags is resilient."""
         return self._with({"resilient_job_flags": value})
 
-    def lost_session_grace(self, value: timedelta) -> WorkerRecoveryConfig:
-        """How soon a worker is dead whose session ended without a word."""
+    def lost_session_grace(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long after its session is lost a worker is declared dead; None: only silence tells."""
         return self._with({"lost_session_grace": value})
 
     def claimed_threshold(self, value: timedelta) -> WorkerRecoveryConfig:
@@ -126,21 +127,41 @@ class WorkerRecoveryConfig:
         """What becomes of a job that was running, if its task does not say."""
         return self._with({"on_crash": value})
 
-    def max_crashes(self, value: int) -> WorkerRecoveryConfig:
-        """With so many crashes within the window a job fails for good."""
+    def max_crashes(self, value: int | None) -> WorkerRecoveryConfig:
+        """A job fails for good at this many crashes within the window; None: never."""
         return self._with({"max_crashes": value})
+
+    def recover_claimed(self, value: bool) -> WorkerRecoveryConfig:
+        """Whether jobs that were claimed and never started are given back; if not, they stay locked."""
+        return self._with({"recover_claimed": value})
+
+    def recover_running(self, value: bool) -> WorkerRecoveryConfig:
+        """Whether jobs that were running, or may have been, are recovered; if not, they stay locked."""
+        return self._with({"recover_running": value})
 
     def crash_window(self, value: timedelta) -> WorkerRecoveryConfig:
         """How long a crash counts."""
         return self._with({"crash_window": value})
 
-    def worker_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
-        """How long lost workers are remembered; None: for ever."""
-        return self._with({"worker_retention": value})
+    def unregistered_lock_timeout(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """Recover jobs of workers that never registered when they have claimed nothing for this long; None: never."""
+        return self._with({"unregistered_lock_timeout": value})
+
+    def heartbeat_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long workers that are gone are remembered; None: for ever."""
+        return self._with({"heartbeat_retention": value})
 
     def crash_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
         """How long crashes are remembered; None: for ever."""
         return self._with({"crash_retention": value})
+
+    def worker_state_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long it is remembered what workers were doing; None: for ever."""
+        return self._with({"worker_state_retention": value})
+
+    def terminal_record_retention(self, value: timedelta | None) -> WorkerRecoveryConfig:
+        """How long jobs that failed for good are kept, of tasks that a worker of ours has; None: for ever."""
+        return self._with({"terminal_record_retention": value})
 
     def replaced(self, **choices: Unpack[RecoveryChoices]) -> WorkerRecoveryConfig:
         """A config with several settings changed at once, and enabled."""

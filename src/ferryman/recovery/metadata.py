@@ -13,13 +13,23 @@ if TYPE_CHECKING:
 
 
 def worker_metadata(
-    settings: RecoverySettings, *, version: str, tasks: Iterable[str], concurrency: int, prefetches: bool
+    settings: RecoverySettings,
+    *,
+    version: str,
+    tasks: Iterable[str],
+    concurrency: int,
+    prefetches: bool,
+    policies: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Mapping[str, Any]:
-    """The metadata of this process. The last three are read by sweepers:
+    """The metadata of this process. Sweepers read the last six:
 
-    prefetches: whether it claims ahead of its slots; if so, it marks starts as `must_be_marked` says
-    beat_interval: seconds; nobody may take it for silent before two of them
-    on_crash: what it takes for the policy of tasks that do not say
+    prefetches: True if it claims ahead of its slots; if so, it marks starts as `must_be_marked` says
+    beat_interval: seconds; it is not silent before two of them
+    suspects: True if it marks the start of a job that has crashed, and runs suspects as their flags say
+    on_crash, max_crashes: what holds for tasks that do not say
+    policies: what its tasks say; see `own_policies`
+
+    A worker that claims ahead adds `waiting`: claims that have not started; see `ferryman.worker.waiting_list`.
     """
     return {
         "host": socket.gethostname(),
@@ -29,5 +39,8 @@ def worker_metadata(
         "concurrency": concurrency,
         "prefetches": prefetches,
         "beat_interval": settings.heartbeat_interval.total_seconds(),
+        "suspects": True,
         "on_crash": settings.on_crash,
+        "max_crashes": settings.max_crashes,
+        "policies": policies or {},
     }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ferryman.queries import recovering
-from ferryman.recovery.crashes import RECOVERED
 from ferryman.retries import FixedDelay, LinearDelay
 
 if TYPE_CHECKING:
@@ -31,13 +32,28 @@ def policy_document(task: Task[..., Any]) -> Mapping[str, Any]:
     return {"task_identifier": task.identifier, "on_crash": task.running.on_crash, **delays}
 
 
-def must_be_marked(on_crash: OnCrash | None, default: OnCrash, last_error: str | None) -> bool:
-    """Whether the start of a job that was claimed ahead must be marked: a crash would otherwise be misjudged.
+def own_policies(tasks: Iterable[Task[..., Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """What a worker says of its tasks in its own row, by task. Tasks that leave everything to the config are not in it.
 
-    on_crash: what the task says
-    default: what the worker's config says, which it also registers as `on_crash` in its metadata
+    A sweeper judges the jobs of a dead worker by these: the stored ones are those of the worker that started last.
     """
-    return (on_crash or default) != "requeue" or last_error == RECOVERED
+    return {task.identifier: policy for task in tasks if (policy := _own_policy(task))}
+
+
+def must_be_marked(on_crash: OnCrash | None, default: OnCrash) -> bool:
+    """Whether the start of a job that was claimed ahead must be marked, so that a crash is judged rightly.
+
+    on_crash: the policy of the task
+    default: the policy of the worker's config, which it also registers as `on_crash` in its metadata
+    """
+    return (on_crash or default) != "requeue"
+
+
+def _own_policy(task: Task[..., Any]) -> Mapping[str, Any]:
+    chosen = {name: value for name, value in policy_document(task).items() if value is not None}
+    del chosen["task_identifier"]
+    limit = task.running.max_crashes
+    return chosen if limit is msgspec.UNSET else {**chosen, "max_crashes": limit}
 
 
 def _delays(policy: RetryPolicy) -> Mapping[str, float | None]:

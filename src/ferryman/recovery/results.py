@@ -20,6 +20,7 @@ class SweepStaleWorkersOptions:
 
     sweep_threshold: in place of the config's; not compared with the beat interval, so choose it with care
     recovery_delay: in place of the config's
+    unregistered_lock_timeout: in place of the config's
     dry_run: only say which workers are dead, and what would become of their jobs
     worker_ids: workers that are certainly dead, whoever they are: exactly these are swept, at once and whatever signs
         of life they give. One that is alive after all would go on running its jobs beside the next owner.
@@ -27,11 +28,16 @@ class SweepStaleWorkersOptions:
 
     sweep_threshold: timedelta | None = None
     recovery_delay: timedelta | None = None
+    unregistered_lock_timeout: timedelta | None = None
     dry_run: bool = False
     worker_ids: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("sweep_threshold", "more than nothing"), ("recovery_delay", "nothing or more")):
+        for name, least in (
+            ("sweep_threshold", "more than nothing"),
+            ("recovery_delay", "nothing or more"),
+            ("unregistered_lock_timeout", "more than nothing"),
+        ):
             _check_span(name, getattr(self, name), least)
         if self.worker_ids is not None:
             object.__setattr__(self, "worker_ids", check_worker_ids(self.worker_ids))
@@ -58,18 +64,40 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisteredWorker:
+    """The holder of locks that never registered, such as a Node pool or a worker without recovery.
+
+    job_ids: the jobs that it holds, the oldest lock first; the first ten
+    jobs: how many it holds
+    seconds: how long ago it last claimed anything; None: its newest lock has no usable time
+    """
+
+    worker_id: str
+    jobs: int
+    job_ids: tuple[int, ...]
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStaleWorkersResult:
     """What a sweep found and did.
 
     worker_ids: the dead workers
     recovered_count: how many jobs were taken from dead workers; 0 in a dry run
     recoveries: what became of each job; in a dry run, what would become of it
+    skipped_job_ids: jobs of dead workers that `JobRecovery` hooks left locked
+    unreadable_job_ids: jobs of dead workers that stay locked because PostgreSQL refuses what should be done with them
+    unregistered: workers that never registered, hold jobs, and have claimed nothing for longer than the threshold.
+        They were left alone
     is_already_running: another sweep was under way, so this one did nothing, or not all
     """
 
     worker_ids: tuple[str, ...] = ()
     recovered_count: int = 0
     recoveries: tuple[Recovery, ...] = ()
+    skipped_job_ids: tuple[int, ...] = ()
+    unreadable_job_ids: tuple[int, ...] = ()
+    unregistered: tuple[UnregisteredWorker, ...] = ()
     is_already_running: bool = False
 
 
@@ -98,8 +126,31 @@ class LostWorker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerState:
+    """What a worker was doing when it gave a sign of life.
+
+    slots: how many jobs it may run at once
+    done, failed: attempts that have ended well and badly since it started
+    rss_bytes: the memory of its process; None where that cannot be read
+    loop_lag: how long its event loop took to answer, or had not answered yet; None in its first state
+    """
+
+    worker_id: str
+    taken_at: datetime
+    slots: int
+    running: int
+    done: int
+    failed: int
+    rss_bytes: int | None
+    loop_lag: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    """A time that a job was taken from a dead worker; see `Recovery`."""
+    """A time that a job was taken from a dead worker, or that its own child process died; see `Recovery`.
+
+    reason: as in `Recovery`, or "child process died"
+    """
 
     noticed_at: datetime
     worker_id: str
@@ -117,6 +168,8 @@ class Pruned:
     lost_workers: int = 0
     crashes: int = 0
     start_marks: int = 0
+    worker_states: int = 0
+    failed_jobs: int = 0
 
 
 def check_worker_ids(worker_ids: Iterable[str]) -> tuple[str, ...]:

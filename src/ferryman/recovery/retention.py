@@ -1,4 +1,4 @@
-"""Forgetting what recovery has written down, in small bites and by one worker at a time."""
+"""Forgetting what is old, in small bites and by one worker at a time: each kind by its own retention."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ferryman.recovery.results import Pruned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
     from ferryman.database.steps import Call, Steps
     from ferryman.recovery.settings import RecoverySettings
@@ -24,29 +25,51 @@ def prune(schema_name: str, settings: RecoverySettings, *, batch: int = BATCH) -
 
     Deletes nothing while somebody else does. Harmless to repeat.
     """
-    workers, crashes = settings.worker_retention, settings.crash_retention
-    deleted_workers = deleted_crashes = 0
-    if workers is not None:
-        age = workers.total_seconds()
-        deleted_workers = yield from _delete(schema_name, lambda: recovering.delete_old_lost_workers(age, batch), batch)
-    if crashes is not None:
-        seconds = crashes.total_seconds()
-        deleted_crashes = yield from _delete(schema_name, lambda: recovering.delete_old_crashes(seconds, batch), batch)
-    deleted_marks = yield from _delete(schema_name, lambda: recovering.delete_dead_marks(batch), batch)
-    return Pruned(lost_workers=deleted_workers, crashes=deleted_crashes, start_marks=deleted_marks)
+
+    def delete_old(retention: timedelta | None, delete: Callable[[float, int], Call]) -> Steps[int]:
+        """`delete` is given the age in seconds, and the largest id of the batch before."""
+        if retention is None:
+            return 0
+        age = retention.total_seconds()
+        return (yield from _delete(schema_name, lambda after: delete(age, after), batch))
+
+    lost_workers = yield from delete_old(
+        settings.heartbeat_retention, lambda age, _: recovering.delete_old_lost_workers(age, batch)
+    )
+    worker_states = yield from delete_old(
+        settings.worker_state_retention, lambda age, _: recovering.delete_old_worker_states(age, batch)
+    )
+    crashes = yield from delete_old(
+        # A crash that is forgotten while it counts would let a job that kills its workers do so for ever.
+        settings.crash_retention and max(settings.crash_retention, settings.crash_window),
+        lambda age, _: recovering.delete_old_crashes(age, batch),
+    )
+    failed_jobs = yield from delete_old(
+        settings.terminal_record_retention,
+        lambda age, after: recovering.delete_old_failed_jobs(age, after=after, batch=batch),
+    )
+    start_marks = yield from _delete(schema_name, lambda _: recovering.delete_dead_marks(batch), batch)
+    return Pruned(
+        lost_workers=lost_workers,
+        worker_states=worker_states,
+        crashes=crashes,
+        failed_jobs=failed_jobs,
+        start_marks=start_marks,
+    )
 
 
-def _delete(schema_name: str, delete: Callable[[], Call], batch: int) -> Steps[int]:
-    deleted = 0
+def _delete(schema_name: str, delete: Callable[[int], Call], batch: int) -> Steps[int]:
+    deleted = after = 0
     for _ in range(MOST_BATCHES):
         yield Transaction()
         [(is_alone,)] = yield recovering.take_retention_lock(schema_name)
         if not is_alone:
             yield Rollback()
             break
-        rows = yield delete()
+        rows = yield delete(after)
         yield Commit()
         deleted += len(rows)
         if len(rows) < batch:
             break
+        after = max(row[0] for row in rows)
     return deleted

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from psycopg import OperationalError
 
+from ferryman.database.addresses import WATCHED
 from ferryman.database.own import OwnConnection
+from ferryman.database.pools import configure_behind_pooler
 from ferryman.database.statements import Style, load_statement
 from ferryman.queries import beating
 
@@ -30,11 +32,7 @@ CONNECT_SECONDS = 5
 TRIES_FOR_A_KEY = 10
 _PATIENCE: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
-    "keepalives": 1,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
+    **WATCHED,
 }
 _BACKEND_PID = load_statement("ferryman.database", "backend_pid")
 
@@ -42,7 +40,8 @@ _BACKEND_PID = load_statement("ferryman.database", "backend_pid")
 class BeatSession:
     """One connection, from its opening to its loss.
 
-    `key` is the number of the session lock that it holds; None behind a pooler, where no session is ours.
+    `key` is the number of the session lock that it holds; None behind a pooler, where no session is ours, and for a
+    worker whose session shall say nothing about its life.
     """
 
     def __init__(self, connection: ImpatientConnection, schema: SchemaName) -> None:
@@ -51,14 +50,25 @@ class BeatSession:
         self.key: int | None = None
 
     @classmethod
-    def open(cls, address: Address, schema: SchemaName, worker_id: str) -> BeatSession:
-        """Connect, find out whether the session is our own, and then hold a lock with it."""
+    def open(
+        cls,
+        address: Address,
+        schema: SchemaName,
+        worker_id: str,
+        *,
+        holds_lock: bool = True,
+        connect_seconds: int = CONNECT_SECONDS,
+    ) -> BeatSession:
+        """Connect, find out whether the session is our own, and then hold a lock with it, unless that is unwanted."""
         connection = ImpatientConnection.connect(
-            address.conninfo, autocommit=True, application_name=f"ferryman beats {worker_id}", **_PATIENCE
+            address.conninfo,
+            autocommit=True,
+            application_name=f"ferryman beats {worker_id}",
+            **{**_PATIENCE, "connect_timeout": connect_seconds},
         )
         session = cls(connection, schema)
         try:
-            session._prepare()
+            session._prepare(holds_lock=holds_lock)
         except BaseException:
             session.close()
             raise
@@ -74,14 +84,15 @@ class BeatSession:
         with contextlib.suppress(psycopg.Error):
             self._connection.close()
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, holds_lock: bool) -> None:
         [(server_pid,)] = self._connection.fetch(_BACKEND_PID.text(self._schema, Style.NUMBERED))
         if server_pid != self._connection.info.backend_pid:
             # A pooler: settings and locks would stay behind with a server process that serves others next.
-            self._connection.prepare_threshold = None
+            configure_behind_pooler(self._connection)
             return
         self.fetch(beating.settle_session(STATEMENT_SECONDS))
-        self.key = self._hold_key()
+        if holds_lock:
+            self.key = self._hold_key()
 
     def _hold_key(self) -> int:
         # A new key each time: the server may not have noticed yet that the session with the old one is gone.

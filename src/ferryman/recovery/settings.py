@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,30 +20,45 @@ INFRASTRUCTURE_RESILIENT_FLAG = "infrastructure_resilient"
 
 BEATS_BEFORE_SILENCE = 2
 """A worker that missed a single beat is not silent yet."""
+LEAST_CLAIMED_THRESHOLD = timedelta(seconds=120)
+"""The `claimed_threshold` of a config that does not name one, unless two heartbeats are longer."""
 
 _SECOND, _HOUR, _DAY = timedelta(seconds=1), timedelta(hours=1), timedelta(days=1)
+_UNSET = timedelta.min
+"""Stands for a `claimed_threshold` that the config does not name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverySettings:
     """The values of a `WorkerRecoveryConfig`. All problems are told together.
 
-    enabled: whether workers give signs of life and sweep
-    heartbeat_interval: how often a worker says that it lives; 1 second to 2 minutes
-    sweep_interval: how often a worker looks for dead ones; 1 second to 10 minutes
-    sweep_threshold: a worker that was silent for longer is dead; 1 second to 2 hours, at least two beats
-    recovery_delay: how long a recovered job waits before it may run again
-    resilient_sweep_threshold_multiplier: how many times longer a worker with a resilient job may be silent
+    Values outside of the bounds in brackets are allowed, and a worker logs a warning about each when it starts.
+
+    enabled: whether workers send heartbeats and sweep
+    heartbeat_interval: time between two heartbeats [1 second to 2 minutes]
+    sweep_interval: time between two searches for dead workers [1 second to 10 minutes]
+    sweep_threshold: a worker is dead after this long without a heartbeat [1 second to 2 hours]; at least two heartbeats
+    recovery_delay: how long a recovered job waits before it runs again [0 to 24 hours]
+    resilient_sweep_threshold_multiplier: factor for the threshold of a worker that holds a resilient job
     resilient_job_flags: a job with any of these flags is resilient
-    lost_session_grace: how soon a worker is dead whose session ended without a word; 0.1 seconds to 1 hour
-    claimed_threshold: after this silence, jobs that were claimed but never started go back; 1 second to 1 hour, at
-        least two beats
-    on_crash: what becomes of a job that was running, if its task does not say: "requeue" gives the attempt back and
-        waits for the delay, "retry" uses the attempt up, "fail" lets the job fail for good
-    max_crashes: with so many crashes within `crash_window` a job fails for good
+    lost_session_grace: how long after its session is lost a worker is declared dead; 0.1 seconds to 1 hour. None: a
+        lost session means nothing, and only silence tells
+    claimed_threshold: jobs that were claimed but never started go back after this long without a heartbeat [1 second
+        to 1 hour]; at least two heartbeats (default: 120 seconds, or two heartbeats if that is longer)
+    on_crash: what happens to a running job if its task does not say: "requeue" restores the attempt and waits for the
+        delay, "retry" uses the attempt, "fail" fails the job for good
+    max_crashes: a job fails for good at this many crashes within `crash_window`, if its task does not say otherwise;
+        None: never
+    recover_claimed: whether jobs that were claimed and never started are given back; if not, they stay locked
+    recover_running: whether jobs that were running, or may have been, are recovered; if not, they stay locked
     crash_window: how long a crash counts
-    worker_retention: how long lost workers are remembered; None: for ever
-    crash_retention: how long crashes are remembered; None: for ever
+    unregistered_lock_timeout: jobs of a worker that never registered are recovered when it has claimed nothing for
+        this long; 1 second or more. None: never, so that Graphile's own rule of 4 hours holds
+    heartbeat_retention: how long workers that are gone are remembered; None: for ever
+    crash_retention: how long crashes are remembered, but never less than `crash_window`; None: for ever
+    worker_state_retention: how long it is remembered what workers were doing; None: for ever
+    terminal_record_retention: how long jobs that failed for good are kept, of tasks that a worker of ours has; None:
+        for ever
     """
 
     enabled: bool = False
@@ -53,23 +68,46 @@ class RecoverySettings:
     recovery_delay: timedelta = timedelta(seconds=30)
     resilient_sweep_threshold_multiplier: float = 3
     resilient_job_flags: Sequence[str] = (INFRASTRUCTURE_RESILIENT_FLAG,)
-    lost_session_grace: timedelta = timedelta(seconds=10)
-    claimed_threshold: timedelta = timedelta(seconds=120)
+    lost_session_grace: timedelta | None = timedelta(seconds=10)
+    claimed_threshold: timedelta = field(default_factory=lambda: _UNSET)
     on_crash: OnCrash = "requeue"
-    max_crashes: int = 3
+    max_crashes: int | None = 3
+    recover_claimed: bool = True
+    recover_running: bool = True
     crash_window: timedelta = timedelta(hours=72)
-    worker_retention: timedelta | None = timedelta(days=7)
+    unregistered_lock_timeout: timedelta | None = None
+    heartbeat_retention: timedelta | None = timedelta(hours=24)
     crash_retention: timedelta | None = timedelta(days=30)
+    worker_state_retention: timedelta | None = timedelta(days=7)
+    terminal_record_retention: timedelta | None = timedelta(days=30)
 
     def __post_init__(self) -> None:
+        if self.claimed_threshold is _UNSET:
+            object.__setattr__(self, "claimed_threshold", self._usual_claimed_threshold())
         problems = [*self._problems()]
         if problems:
             raise ConfigurationError("; ".join(f"worker_recovery.{problem}" for problem in problems))
         object.__setattr__(self, "resilient_job_flags", tuple(dict.fromkeys(self.resilient_job_flags)))
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Settings that are allowed but outside of their usual bounds, a sentence for each."""
+        return tuple(
+            f"worker_recovery.{name} is {_shown(value)}; usual are {_shown(least)} to {_shown(most)}"
+            for name, (least, most) in _USUAL_SPANS.items()
+            if not least <= (value := getattr(self, name)) <= most
+        )
+
+    def _usual_claimed_threshold(self) -> timedelta:
+        interval = self.heartbeat_interval
+        if not isinstance(interval, timedelta):  # which is told as a problem of its own
+            return LEAST_CLAIMED_THRESHOLD
+        return max(LEAST_CLAIMED_THRESHOLD, interval * BEATS_BEFORE_SILENCE)
+
     def _problems(self) -> Iterator[str]:
-        if not isinstance(self.enabled, bool):
-            yield f"enabled must be True or False; got {self.enabled!r}"
+        for name in ("enabled", "recover_claimed", "recover_running"):
+            if not isinstance(getattr(self, name), bool):
+                yield f"{name} must be True or False; got {getattr(self, name)!r}"
         for name, (least, most) in _SPANS.items():
             yield from _span_problems(name, getattr(self, name), least, most)
         for name in ("sweep_threshold", "claimed_threshold"):
@@ -92,19 +130,39 @@ class RecoverySettings:
             )
 
 
+_LONGEST = 3650 * _DAY
 _SPANS: dict[str, tuple[timedelta, timedelta]] = {
+    "heartbeat_interval": (_SECOND / 10, _LONGEST),
+    "sweep_interval": (_SECOND / 10, _LONGEST),
+    "sweep_threshold": (_SECOND / 10, _LONGEST),
+    "recovery_delay": (timedelta(), _LONGEST),
+    "lost_session_grace": (_SECOND / 10, _HOUR),
+    "claimed_threshold": (_SECOND / 10, _LONGEST),
+    "crash_window": (_SECOND, 365 * _DAY),
+    "unregistered_lock_timeout": (_SECOND, _LONGEST),
+    "heartbeat_retention": (_HOUR, 365 * _DAY),
+    "crash_retention": (_HOUR, 1825 * _DAY),
+    "worker_state_retention": (_HOUR, 365 * _DAY),
+    "terminal_record_retention": (_HOUR, 1825 * _DAY),
+}
+"""The shortest and the longest time that is allowed."""
+_USUAL_SPANS: dict[str, tuple[timedelta, timedelta]] = {
     "heartbeat_interval": (_SECOND, 120 * _SECOND),
     "sweep_interval": (_SECOND, 600 * _SECOND),
     "sweep_threshold": (_SECOND, 2 * _HOUR),
     "recovery_delay": (timedelta(), 24 * _HOUR),
-    "lost_session_grace": (_SECOND / 10, _HOUR),
     "claimed_threshold": (_SECOND, _HOUR),
-    "crash_window": (_SECOND, 365 * _DAY),
-    "worker_retention": (_HOUR, 365 * _DAY),
-    "crash_retention": (_HOUR, 1825 * _DAY),
 }
-"""The shortest and the longest time that is allowed."""
-_MAY_BE_NONE = {"worker_retention", "crash_retention"}
+"""The shortest and the longest time without a warning: the bounds of Horsies."""
+_MAY_BE_NONE = {
+    "lost_session_grace",
+    "max_crashes",
+    "unregistered_lock_timeout",
+    "heartbeat_retention",
+    "crash_retention",
+    "worker_state_retention",
+    "terminal_record_retention",
+}
 _NUMBERS: dict[str, tuple[float, float, tuple[type, ...]]] = {
     "resilient_sweep_threshold_multiplier": (1, 1000, (int, float)),
     "max_crashes": (1, 1000, (int,)),
@@ -123,6 +181,8 @@ def _span_problems(name: str, value: Any, least: timedelta, most: timedelta) -> 
 
 
 def _number_problems(name: str, value: Any, least: float, most: float, kinds: tuple[Any, ...]) -> Iterator[str]:
+    if value is None and name in _MAY_BE_NONE:
+        return
     if not isinstance(value, kinds) or isinstance(value, bool):
         yield f"{name} must be a {'whole ' if float not in kinds else ''}number, not {type(value).__name__}"
     elif float(value) < least:

@@ -3,7 +3,8 @@
 Each batch is a transaction of its own: it takes the lock of sweeps, checks that the workers are still dead, locks the
 rows of the jobs, reads what is known about them, and carries out what was decided. Hooks are asked between two such
 transactions, without any lock; the second one starts from what is true by then. So a slow hook delays nobody else, and
-a sweep that ends half-way has done some batches whole and left the others for the next one.
+a sweep that ends half-way has done some batches whole and left the others for the next one. Hooks that only observe are
+told when everything is written.
 """
 
 from __future__ import annotations
@@ -11,22 +12,32 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ferryman.database.failures import message_of, sqlstate_of
 from ferryman.database.steps import Commit, Decide, Rollback, Transaction, Wait
+from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.hooks import FailureReason, JobRecovery
+from ferryman.hooks.results import JobRecoveryResult
 from ferryman.queries import managing, recovering
 from ferryman.queries.rows import job_from_row
-from ferryman.recovery.crashes import CrashFacts, CrashRules, DeadWorker, decide
-from ferryman.recovery.results import Recovery, SweepStaleWorkersOptions, SweepStaleWorkersResult
-from ferryman.recovery.telling import jobs_to_tell_of, tell_of_jobs, tell_of_sweep
+from ferryman.recovery.by_hand import still_silent
+from ferryman.recovery.crashes import CrashFacts, CrashRules, DeadWorker, decide, has_started
+from ferryman.recovery.results import (
+    Recovery,
+    SweepStaleWorkersOptions,
+    SweepStaleWorkersResult,
+    UnregisteredWorker,
+)
+from ferryman.recovery.telling import job_events, jobs_to_tell_of, sweep_events, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ferryman.database.steps import Row, Steps
-    from ferryman.hooks import HookRegistry, JobRecoveryResult
+    from ferryman.hooks import HookRegistry
+    from ferryman.hooks.kinds import Observer
     from ferryman.recovery.crashes import Decision
     from ferryman.recovery.settings import RecoverySettings
     from ferryman.recovery.watching import Dead
@@ -44,6 +55,8 @@ PATIENCE_SECONDS = 30.0
 """After so long no more jobs of a batch are asked about: what was decided is carried out, the rest waits."""
 LOCK_ATTEMPTS = 20
 SECONDS_BETWEEN_ATTEMPTS = 0.1
+_DATA_CLASSES = ("22", "23", "54")
+"""SQLSTATEs of values that are out of range, violate a constraint, or are too large."""
 
 logger = logging.getLogger("ferryman.recovery")
 
@@ -86,9 +99,20 @@ class Sweep:
         return min(self.batch, HOOK_BATCH) if self.asks and not self.options.dry_run else self.batch
 
     @property
+    def is_by_hand(self) -> bool:
+        """True if only the age of the beats tells who may be dead."""
+        return self.observed is None and self.options.worker_ids is None
+
+    @property
     def threshold(self) -> float:
         """Seconds of silence after which a worker is dead."""
         return (self.options.sweep_threshold or self.settings.sweep_threshold).total_seconds()
+
+    @property
+    def unregistered_timeout(self) -> float | None:
+        """Seconds without a new claim after which a worker that never registered is dead; None: never."""
+        given = self.options.unregistered_lock_timeout or self.settings.unregistered_lock_timeout
+        return None if given is None else given.total_seconds()
 
     @property
     def rules(self) -> CrashRules:
@@ -99,14 +123,21 @@ class Sweep:
             on_crash=settings.on_crash,
             max_crashes=settings.max_crashes,
             crash_window=settings.crash_window.total_seconds(),
+            recover_claimed=settings.recover_claimed,
+            recover_running=settings.recover_running,
         )
 
 
 @dataclass(slots=True)
-class _Progress:
-    """What a sweep has done so far."""
+class Progress:
+    """What a sweep has done so far, and the events to tell of it."""
 
+    events: list[Observer] = field(default_factory=list)
+    unregistered: Sequence[UnregisteredWorker] = ()
     recoveries: list[Recovery] = field(default_factory=list)
+    skipped: dict[int, str] = field(default_factory=dict)
+    """Jobs that hooks left locked, and their workers."""
+    unreadable: list[int] = field(default_factory=list)
     dead_worker_ids: tuple[str, ...] = ()
     after: int = 0
     """The newest job that was looked at."""
@@ -114,10 +145,14 @@ class _Progress:
     """Whether somebody else took the lock between two batches."""
 
     def result(self) -> SweepStaleWorkersResult:
+        """What the caller learns."""
         return SweepStaleWorkersResult(
             worker_ids=self.dead_worker_ids,
             recovered_count=len(self.recoveries),
             recoveries=tuple(self.recoveries),
+            skipped_job_ids=tuple(self.skipped),
+            unreadable_job_ids=tuple(self.unreadable),
+            unregistered=tuple(self.unregistered),
             is_already_running=self.was_overtaken,
         )
 
@@ -141,28 +176,53 @@ class _Batch:
             if decision is not None:
                 yield facts, decision
 
+    def skipped(self, answers: Answers) -> dict[int, str]:
+        """Jobs that hooks leave locked, and their workers."""
+        return {
+            facts.job_id: facts.worker_id
+            for facts in self.facts
+            if isinstance(answers.get((facts.job_id, facts.token)), JobRecoveryResult.Skip)
+        }
+
 
 def sweep_once(sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
-    """Sweep. While somebody else sweeps this schema, do nothing and say so."""
+    """Sweep, and tell hooks of it. While somebody else sweeps this schema, do nothing and say so."""
+    progress = Progress()
+    try:
+        result = yield from sweep_into(progress, sweep)
+    except FerrymanError:
+        yield from tell(sweep.hooks, progress.events)
+        raise
+    yield from tell(sweep.hooks, progress.events)
+    return result
+
+
+def sweep_into(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
+    """Like `sweep_once`, and leave the events to the caller, also when the sweep ends half-way."""
     if not (yield from _begin(sweep)):
         return SweepStaleWorkersResult(is_already_running=True)
-    workers = yield from _find_workers(sweep)
+    workers, progress.unregistered = yield from _find_workers(sweep)
+    if sweep.is_by_hand and any(worker.beat is not None for worker in workers):
+        yield Rollback()
+        silent = yield from still_silent({worker.id: worker.beat for worker in workers if worker.beat is not None})
+        workers = [worker for worker in workers if worker.beat is None or worker.id in silent]
+        if not (yield from _begin_again(sweep)):
+            return SweepStaleWorkersResult(is_already_running=True)
     if sweep.options.dry_run:
-        found = yield from _foreseen(sweep, workers)
+        found = yield from _foreseen(sweep, workers, progress.unregistered)
         return found
-    progress = _Progress()
     is_open = True  # whether the transaction of the search can go on with the first batch
     while workers:
         if not is_open and not (yield from _begin_again(sweep)):
             progress.was_overtaken = True
             break
         is_open = False
-        is_last = yield from _recover_batch(sweep, workers, progress)
+        is_last = yield from _recover_batch_or_each(sweep, workers, progress)
         if is_last:
             break
     yield Commit()
     result = progress.result()
-    yield from tell_of_sweep(sweep.hooks, sweep.recovered_by, result)
+    progress.events += sweep_events(sweep.hooks, sweep.recovered_by, result, still_holding={*progress.skipped.values()})
     return result
 
 
@@ -184,7 +244,8 @@ def _begin_again(sweep: Sweep) -> Steps[bool]:
     return False
 
 
-def _find_workers(sweep: Sweep) -> Steps[Sequence[DeadWorker]]:
+def _find_workers(sweep: Sweep) -> Steps[tuple[Sequence[DeadWorker], Sequence[UnregisteredWorker]]]:
+    """The dead, and those of whom it is not known, since they never registered."""
     named, settings = sweep.options.worker_ids, sweep.settings
     silent = yield recovering.find_silent_workers(
         threshold=sweep.threshold,
@@ -198,16 +259,22 @@ def _find_workers(sweep: Sweep) -> Steps[Sequence[DeadWorker]]:
     if sweep.finds_orphans or named is not None:
         orphans = yield recovering.find_orphan_holders(
             threshold=sweep.threshold,
+            unregistered_timeout=sweep.unregistered_timeout,
             multiplier=settings.resilient_sweep_threshold_multiplier,
             flags=settings.resilient_job_flags,
             named=named,
         )
-    found = [
-        *(DeadWorker(*row) for row in silent),
-        *(DeadWorker(worker, reason, None, True, prefetches, policy) for worker, reason, prefetches, policy in orphans),
-    ]
+    found = [DeadWorker(*row) for row in silent]
+    unregistered: list[UnregisteredWorker] = []
+    for worker_id, is_dead, reason, prefetches, policy, jobs, job_ids, seconds in orphans:
+        if is_dead:
+            found.append(DeadWorker(worker_id, reason, None, True, prefetches, policy))
+        else:
+            unregistered.append(
+                UnregisteredWorker(worker_id=worker_id, jobs=jobs, job_ids=tuple(job_ids), seconds=seconds)
+            )
     # Whoever sweeps is alive, whatever has become of its own beats.
-    return [worker for worker in found if worker.id != sweep.recovered_by]
+    return [worker for worker in found if worker.id != sweep.recovered_by], unregistered
 
 
 def _observation(dead: Dead) -> Mapping[str, Any]:
@@ -219,7 +286,54 @@ def _observation(dead: Dead) -> Mapping[str, Any]:
     }
 
 
-def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: _Progress) -> Steps[bool]:
+def _recover_batch_or_each(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progress) -> Steps[bool]:
+    """Recover the next jobs. If PostgreSQL refuses to, because of a value in one row, recover them one by one."""
+    try:
+        is_last = yield from _recover_batch(sweep, workers, progress)
+    except DatabaseError as error:
+        if not _is_about_data(error):
+            raise
+        yield Rollback()
+    else:
+        return is_last
+    for _ in range(sweep.batch_size):
+        is_last = yield from _recover_single(sweep, workers, progress)
+        if is_last:
+            return True
+    return False
+
+
+def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progress) -> Steps[bool]:
+    """Recover the next job, or set it aside."""
+    if not (yield from _begin_again(sweep)):
+        progress.was_overtaken = True
+        return True
+    try:
+        is_last = yield from _recover_batch(replace(sweep, batch=1), workers, progress)
+    except DatabaseError as error:
+        if not _is_about_data(error):
+            raise
+        yield Rollback()
+        rows = yield recovering.find_next_interrupted_job([worker.id for worker in workers], after=progress.after)
+        for (job_id,) in rows:
+            progress.after = job_id
+            progress.unreadable.append(job_id)
+            logger.error(  # noqa: TRY400 - what PostgreSQL says is all there is to say
+                "could not recover job %d; it stays locked by its dead worker until its row is corrected: %s",
+                job_id,
+                message_of(error),
+                extra={"event": "job_not_recovered", "job_id": job_id},
+            )
+        return not rows
+    return is_last
+
+
+def _is_about_data(error: DatabaseError) -> bool:
+    """True if a value in a row is to blame, so that the other rows can still be recovered."""
+    return (sqlstate_of(error) or "").startswith(_DATA_CLASSES)
+
+
+def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progress) -> Steps[bool]:
     """Recover the next jobs in the transaction that is open; says whether they were the last."""
     batch = yield from _lock_batch(sweep, workers, progress.after)
     answers: Answers | None = None
@@ -239,14 +353,14 @@ def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: _Progr
         ]
         rows = yield recovering.recover_jobs(sweep.recovered_by, documents)
         yield managing.wake_workers(len(rows), using=None)
-    recoveries = [_recovery(row) for row in rows]
-    progress.recoveries += recoveries
+    progress.recoveries += [_recovery(row) for row in rows]
+    progress.skipped |= batch.skipped(answers or {})
     if batch.is_last:
         yield from _forget(batch, progress)
     else:
         progress.after = batch.facts[-1].job_id
     yield Commit()
-    yield from tell_of_jobs(sweep.hooks, rows, jobs)
+    progress.events += job_events(rows, jobs)
     return batch.is_last
 
 
@@ -290,13 +404,14 @@ def _ask(sweep: Sweep, batch: _Batch) -> Steps[Answers]:
             worker_id=sweep.recovered_by,
             previous_worker_id=facts.worker_id,
             reason=FailureReason.WORKER_CRASHED,
+            started=has_started(facts, batch.workers[facts.worker_id]),
         )
         [(answer,)] = yield Decide(sweep.hooks, event, sweep.hook_seconds)
         answers[facts.job_id, facts.token] = answer
     return answers
 
 
-def _forget(batch: _Batch, progress: _Progress) -> Steps[None]:
+def _forget(batch: _Batch, progress: Progress) -> Steps[None]:
     """Let go of workers that hold nothing any more. Those that were only slow keep everything else."""
     dead = [worker for worker in batch.workers.values() if worker.is_dead]
     progress.dead_worker_ids = tuple(worker.id for worker in dead)
@@ -308,7 +423,9 @@ def _forget(batch: _Batch, progress: _Progress) -> Steps[None]:
     )
 
 
-def _foreseen(sweep: Sweep, workers: Sequence[DeadWorker]) -> Steps[SweepStaleWorkersResult]:
+def _foreseen(
+    sweep: Sweep, workers: Sequence[DeadWorker], unregistered: Sequence[UnregisteredWorker]
+) -> Steps[SweepStaleWorkersResult]:
     """What a sweep would do if hooks had nothing to say."""
     recoveries: list[Recovery] = []
     after, is_last = 0, not workers
@@ -319,7 +436,9 @@ def _foreseen(sweep: Sweep, workers: Sequence[DeadWorker]) -> Steps[SweepStaleWo
         is_last, after = batch.is_last, batch.facts[-1].job_id if batch.facts else 0
     yield Rollback()
     worker_ids = tuple(worker.id for worker in workers if worker.is_dead)
-    return SweepStaleWorkersResult(worker_ids=worker_ids, recoveries=tuple(recoveries))
+    return SweepStaleWorkersResult(
+        worker_ids=worker_ids, recoveries=tuple(recoveries), unregistered=tuple(unregistered)
+    )
 
 
 def _foreseen_recovery(facts: CrashFacts, decision: Decision, worker: DeadWorker) -> Recovery:

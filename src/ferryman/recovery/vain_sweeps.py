@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from ferryman.recovery.watching import Dead
 
-    Death: TypeAlias = tuple[str, datetime]
+    Reported: TypeAlias = tuple[str, datetime, int]
 
 FIRST_PAUSE_SECONDS = 2.0
 
@@ -22,7 +22,7 @@ class VainSweeps:
 
     def __init__(self, longest_pause: float) -> None:
         self._longest_pause = longest_pause
-        self._pauses: dict[Death, tuple[float, float]] = {}
+        self._pauses: dict[Reported, tuple[float, float]] = {}
         """When the pause after the last sweep is over, and how long it was."""
 
     def is_worth_it(self, dead: Dead, now: float) -> bool:
@@ -40,5 +40,6 @@ class VainSweeps:
         self._pauses = {**current, _death(dead): (now + pause, pause)}
 
 
-def _death(dead: Dead) -> Death:
-    return dead.worker_id, dead.last_heartbeat_at
+def _death(dead: Dead) -> Reported:
+    # A sweep that came before the next threshold says nothing about one that comes after it.
+    return dead.worker_id, dead.last_heartbeat_at, dead.limits_passed

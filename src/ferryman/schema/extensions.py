@@ -30,7 +30,9 @@ class Extension(msgspec.Struct, frozen=True):
     is_shared: bool = False
     """Whether others know these names too: then only absent parts are made, and only those that we made are dropped."""
     is_needed: bool = True
-    """Whether workers cannot do without. Otherwise it only makes statements cheaper."""
+    """Whether workers cannot do without. Otherwise statements know what to do as long as it is missing."""
+    renews: tuple[str, ...] = ()
+    """Functions of an earlier, shared extension that get a new body, if we made them and nobody has replaced them."""
 
 
 EXTENSIONS = (
@@ -58,6 +60,14 @@ EXTENSIONS = (
     Extension(5, "progress of jobs", ("_ferryman_progress",)),
     Extension(6, "flags of schedules", ("_ferryman_schedule_flags",)),
     Extension(7, "order of queues by id", ("_ferryman_jobs_by_queue",), is_needed=False),
+    Extension(
+        8,
+        "superseded jobs",
+        ("_ferryman_mark_superseded",),
+        is_needed=False,
+        renews=("recover_dead_worker_jobs",),
+    ),
+    Extension(9, "states of workers", ("_ferryman_worker_states",)),
 )
 LATEST_EXTENSION = EXTENSIONS[-1].id
 
@@ -68,12 +78,16 @@ def missing_extensions(facts: Facts) -> list[Extension]:
     return [extension for extension in EXTENSIONS if extension.id not in present]
 
 
-def install_extensions(facts: Facts) -> Steps[None]:
-    """Make what is missing, in order, inside the transaction that is open."""
+def install_extensions(facts: Facts, *, only_needed: bool = False) -> Steps[None]:
+    """Make what is missing, in order, inside the transaction that is open.
+
+    only_needed: whether to leave out what workers can do without
+    """
     if EXTENSION_LEDGER not in facts.relations:
         yield Script(_extension_statement("ledger"))
     for extension in missing_extensions(facts):
-        yield from _install(facts, extension)
+        if extension.is_needed or not only_needed:
+            yield from _install(facts, extension)
 
 
 def drop_extensions(facts: Facts, *, keep_shared: bool) -> Steps[tuple[str, ...]]:
@@ -96,6 +110,9 @@ def _install(facts: Facts, extension: Extension) -> Steps[None]:
         parts = yield from _absent(facts, parts)
     for part in parts:
         yield Script(_extension_statement(part))
+    if not facts.is_rust_migrated:
+        for part in facts.made.intersection(extension.renews):
+            yield Script(_extension_statement(part))
     yield Call(_RECORD, {"id": extension.id, "extension": extension.name, "made": list(parts)})
 
 

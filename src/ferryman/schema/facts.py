@@ -20,6 +20,8 @@ EXTENSION_LEDGER = "_ferryman_migrations"
 RUST_WORKERS = "_private_workers"
 RUST_RETIREMENTS = "_private_job_retirements"
 """Newer versions of the Rust system add this table in revision 22."""
+RUST_KEY_REVISION = 19
+"""Breaking where Node wrote it, and not where Rust did: the two systems number differently after 18."""
 
 _READ_STATE = schema_statement("read_state")
 _READ_MIGRATIONS = schema_statement("read_migrations")
@@ -84,6 +86,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     def made(self) -> frozenset[str]:
         """Every object that our extensions created here."""
         return frozenset(part for extension in self.extensions for part in extension.made)
+
+    @property
+    def is_rust_migrated(self) -> bool:
+        """Whether the Rust system's own migrations have run here, so that it counts on the objects they made."""
+        wrote_its_nineteen = any(
+            migration.id == RUST_KEY_REVISION and migration.is_breaking is False for migration in self.migrations
+        )
+        return wrote_its_nineteen or RUST_RETIREMENTS in self.relations
 
 
 def read_facts(schema: SchemaName) -> Steps[Facts]:

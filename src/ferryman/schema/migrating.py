@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ferryman.database.steps import Rollback
+from ferryman.database.steps import Commit, Rollback
 from ferryman.errors import DatabaseError, SchemaError, SchemaMissingError
 from ferryman.schema.changing import change
 from ferryman.schema.contract import REVISION
@@ -63,25 +63,37 @@ def migrate(schema: SchemaName) -> Steps[Migration]:
 
 
 def migrate_for_work(schema: SchemaName) -> Steps[Migration]:
-    """What a worker does when it starts: migrate, but continue without extensions that only make it faster.
+    """What a worker does when it starts: migrate, but continue without extensions that it can do without.
 
-    Such an extension is tried once: many workers start together, and none should keep others from the tables.
+    Such an extension is tried once, and after those that are needed: many workers start together, and none should keep
+    others from the tables.
     """
     facts = yield from read_facts(schema)
-    missing = missing_extensions(facts)
-    if problem_of(facts) is not None or not missing or any(extension.is_needed for extension in missing):
+    if problem_of(facts) is not None or not missing_extensions(facts):
         return (yield from migrate(schema))
+    if any(extension.is_needed for extension in missing_extensions(facts)):
+        yield from change(schema, _apply_what_is_needed)
+        yield Commit()
+        before, facts = facts, (yield from read_facts(schema))
+        if not missing_extensions(facts):
+            return _result(Outcome.ADOPTED, before)
     try:
         return (yield from change(schema, _apply, tries_of_a_table=1))
     except (DatabaseError, SchemaError) as error:
         yield Rollback()
         log.warning(
             "this worker continues without %s: %s",
-            ", ".join(f"extension {extension.id} ({extension.name})" for extension in missing),
+            ", ".join(f"extension {extension.id} ({extension.name})" for extension in missing_extensions(facts)),
             error,
             extra={"event": "extension_missing"},
         )
     return _result(Outcome.NOTHING, facts)
+
+
+def _apply_what_is_needed(facts: Facts) -> Steps[None]:
+    if (problem := problem_of(facts)) is not None:
+        raise problem
+    yield from install_extensions(facts, only_needed=True)
 
 
 def _apply(facts: Facts) -> Steps[Migration]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ferryman.schema import refusals
 from ferryman.schema.contract import BODIES, FUNCTIONS, OLDEST_REVISION, OLDEST_SERVER, RELATIONS, REVISION, TABLES
-from ferryman.schema.extensions import LATEST_EXTENSION
-from ferryman.schema.facts import RUST_RETIREMENTS, RUST_WORKERS, Facts, read_facts
+from ferryman.schema.extensions import LATEST_EXTENSION, missing_extensions
+from ferryman.schema.facts import RUST_WORKERS, Facts, read_facts
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 SETTLING_SECONDS = 10.0
 """An incomplete ledger whose newest row is younger than this belongs to a migrator that is still at work."""
-RUST_KEY_REVISION = 19
-"""Breaking where Node wrote it, and not where Rust did: the two systems number differently after 18."""
+RUST_REVISION = 22
+"""The newest revision of the Rust system that we know. It breaks nothing of ours."""
 
 
 class Layout(Enum):
@@ -91,7 +91,7 @@ def judge(facts: Facts) -> SchemaStatus:
         extension_revision=facts.extension_revision,
         functions_repaired=facts.bodies >= BODIES,
         problem=problem_of(facts),
-        warnings=warnings_of(facts),
+        warnings=(*warnings_of(facts), *_gaps_of(facts)),
     )
 
 
@@ -115,14 +115,6 @@ def collisions_of(facts: Facts) -> list[str]:
     if facts.revision >= OLDEST_REVISION:
         return sorted(set(TABLES) - facts.relations)
     return []
-
-
-def is_rust_migrated(facts: Facts) -> bool:
-    """Whether the Rust system's own migrations have run here, so that it counts on the objects they made."""
-    wrote_its_nineteen = any(
-        migration.id == RUST_KEY_REVISION and migration.is_breaking is False for migration in facts.migrations
-    )
-    return wrote_its_nineteen or RUST_RETIREMENTS in facts.relations
 
 
 def is_under_way(facts: Facts) -> bool:
@@ -155,16 +147,17 @@ def _revision_problem(facts: Facts) -> SchemaError | None:
 
 
 def _has_rust_traces(facts: Facts) -> bool:
-    return is_rust_migrated(facts) or (RUST_WORKERS in facts.relations and RUST_WORKERS not in facts.made)
+    return facts.is_rust_migrated or (RUST_WORKERS in facts.relations and RUST_WORKERS not in facts.made)
 
 
 def warnings_of(facts: Facts) -> tuple[str, ...]:
     """What an operator should know although work goes on."""
     warnings = []
-    if (facts.revision or 0) > REVISION:
+    newest = RUST_REVISION if _has_rust_traces(facts) else REVISION
+    if (facts.revision or 0) > newest:
         warnings.append(
             f"the schema {facts.schema} is at revision {facts.revision}; this version of Ferryman knows revisions up "
-            f"to {REVISION}. None of the newer ones is marked as breaking, so work goes on."
+            f"to {newest}. None of the newer ones is marked as breaking, so work goes on."
         )
     if (facts.extension_revision or 0) > LATEST_EXTENSION:
         warnings.append(
@@ -172,3 +165,16 @@ def warnings_of(facts: Facts) -> tuple[str, ...]:
             f"{facts.extension_revision}; this version has {LATEST_EXTENSION}). Work goes on without what is new."
         )
     return tuple(warnings)
+
+
+def _gaps_of(facts: Facts) -> tuple[str, ...]:
+    """Extensions that are missing although later ones are there: `migrate` installs them."""
+    missing = [each for each in missing_extensions(facts) if each.id < (facts.extension_revision or 0)]
+    if not missing:
+        return ()
+    names = ", ".join(f"extension {each.id} ({each.name})" for each in missing)
+    warning = (
+        f"{names} of the schema {facts.schema} was not installed together with later ones, because the table of jobs "
+        f"was in use. Work goes on without; run `ferryman migrate` to install what is missing."
+    )
+    return (warning,)

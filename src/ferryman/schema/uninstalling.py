@@ -11,7 +11,6 @@ from ferryman.schema.changing import change
 from ferryman.schema.contract import REVISION
 from ferryman.schema.extensions import LATEST_EXTENSION, drop_extensions
 from ferryman.schema.facts import EXTENSION_LEDGER, Facts
-from ferryman.schema.status import is_rust_migrated
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
@@ -42,6 +41,6 @@ def _apply(facts: Facts) -> Steps[Uninstallation]:
             f"Ferryman, which has {LATEST_EXTENSION}. Nothing was changed; use the version that installed it."
         )
     # Rust's later migrations replace the bodies of these functions and expect them from then on.
-    keep_shared = is_rust_migrated(facts) or (facts.revision or 0) > REVISION
+    keep_shared = facts.is_rust_migrated or (facts.revision or 0) > REVISION
     dropped = yield from drop_extensions(facts, keep_shared=keep_shared)
     return Uninstallation(dropped)

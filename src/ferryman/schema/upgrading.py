@@ -12,7 +12,7 @@ from ferryman.schema.changing import change
 from ferryman.schema.contract import BODIES, BREAKING_REVISIONS, REVISION, schema_statement
 from ferryman.schema.facts import Facts, read_facts
 from ferryman.schema.installing import replace_functions
-from ferryman.schema.status import is_rust_migrated, problem_of
+from ferryman.schema.status import problem_of
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
@@ -61,7 +61,7 @@ def _apply(facts: Facts) -> Steps[Upgrade]:
 
 def _nothing_to_do(facts: Facts) -> Upgrade | None:
     revision = facts.revision or 0
-    if is_rust_migrated(facts) or revision > REVISION:
+    if facts.is_rust_migrated or revision > REVISION:
         note = (
             f"the Rust system, or something newer, has migrated the schema {facts.schema}: its revision {revision} is "
             f"not Graphile's, and its functions are not ours to replace. Upgrade it with the program that made it."

@@ -83,6 +83,7 @@ class TaskDecorator(msgspec.Struct, frozen=True):
         retry: AnyRetryPolicy | None = None,
         batch: bool | None = None,
         on_crash: OnCrash | None = None,
+        max_crashes: int | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> TaskDecorator: ...
 
     def __call__(
@@ -100,6 +101,7 @@ class TaskDecorator(msgspec.Struct, frozen=True):
         retry: AnyRetryPolicy | None = None,
         batch: bool | None = None,
         on_crash: OnCrash | None = None,
+        max_crashes: int | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> Any:
         """Make a task of `definition`, or return a decorator that will.
 
@@ -115,10 +117,14 @@ class TaskDecorator(msgspec.Struct, frozen=True):
             (its attempt is used up) or "fail" (it fails for good); default: what the recovery config says. The same
             when only its child process died, except that "requeue" is "retry" there: nothing but the job itself can
             have been the cause
+        max_crashes: a job fails for good at this many crashes, 1 to 1,000; None: never, for jobs that orchestrators
+            may evict again and again. Default: what the recovery config says
         """
         spec = JobSpec(queue_name=queue_name, max_attempts=max_attempts, priority=priority, flags=flags)
         given = {"run_in": run_in, "timeout": timeout, "retry": retry, "batch": batch, "on_crash": on_crash}
         running = {**self.running, **{name: value for name, value in given.items() if value is not None}}
+        if max_crashes is not msgspec.UNSET:  # None is a choice
+            running["max_crashes"] = max_crashes
         chosen = TaskDecorator(self.register, identifier or self.identifier, spec.over(self.defaults), running)
         if definition is None:
             return chosen

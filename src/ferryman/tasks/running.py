@@ -12,6 +12,8 @@ from ferryman.retries import ON_CRASH, AnyRetryPolicy, GraphileBackoff, OnCrash,
 
 RunIn: TypeAlias = Literal["loop", "thread", "process"]
 
+MOST_CRASHES = 1000
+
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the jobs of a task are run.
@@ -21,6 +23,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     retry: how long a failed job waits for its next attempt
     is_batch: whether a job's payload is a list of items, some of which may fail
     on_crash: what becomes of a job whose worker died while it ran (default: what the recovery config says)
+    max_crashes: a job fails for good at this many crashes; None: never (default: what the recovery config says)
     """
 
     run_in: RunIn
@@ -28,8 +31,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryPolicy = GraphileBackoff()
     is_batch: bool = False
     on_crash: OnCrash | None = None
+    max_crashes: int | msgspec.UnsetType | None = msgspec.UNSET
 
     def __post_init__(self) -> None:
+        _check_max_crashes(self.max_crashes)
         if self.on_crash is not None and self.on_crash not in ON_CRASH:
             raise TaskError(f"on_crash must be one of {', '.join(map(repr, ON_CRASH))}; got {self.on_crash!r}")
         if self.timeout is not None and self.timeout <= timedelta():
@@ -44,6 +49,7 @@ def run_options(
     retry: AnyRetryPolicy | None = None,
     batch: bool = False,
     on_crash: OnCrash | None = None,
+    max_crashes: int | msgspec.UnsetType | None = msgspec.UNSET,
 ) -> RunOptions:
     """The options for a function of this kind; `TaskError` when they do not fit it."""
     return RunOptions(
@@ -52,7 +58,15 @@ def run_options(
         retry=GraphileBackoff() if retry is None else as_policy(retry),
         is_batch=batch,
         on_crash=on_crash,
+        max_crashes=max_crashes,
     )
+
+
+def _check_max_crashes(value: object) -> None:
+    if value is None or value is msgspec.UNSET:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_CRASHES:
+        raise TaskError(f"max_crashes must be a whole number from 1 to {MOST_CRASHES:,}, or None; got {value!r}")
 
 
 def _checked_run_in(run_in: str | None, *, is_async: bool) -> RunIn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 from ferryman.errors import InvalidPayloadError
 from ferryman.jobs import NewJob, check_identifier
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_made: WeakValueDictionary[tuple[tuple[str, str], str], Task[..., Any]] = WeakValueDictionary()
+"""Every task by where it was written: a class, or a function that was not decorated, does not know its task."""
 
 
 class Task(Generic[P, R]):
@@ -51,6 +55,7 @@ class Task(Generic[P, R]):
         self._queue_template = QueueTemplate.of(defaults.queue_name)
         # Not the attributes: those of a class would hide ours.
         functools.update_wrapper(self, definition.subject, updated=())
+        _made[_place_of(definition.subject), identifier] = self
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> R:
         """Run the function."""
@@ -152,3 +157,17 @@ class Task(Generic[P, R]):
 
     def _refusal(self, problem: str) -> InvalidPayloadError:
         return InvalidPayloadError(f"{self.signature}: {problem}; nothing was added")
+
+
+def made_of(subject: object, identifier: str) -> Task[..., Any] | None:
+    """The task with this identifier that was made of a class or function; None if there is none."""
+    return _made.get((_place_of(subject), identifier))
+
+
+def all_made() -> list[Task[..., Any]]:
+    """Every task of this process."""
+    return [*_made.values()]
+
+
+def _place_of(subject: object) -> tuple[str, str]:
+    return getattr(subject, "__module__", ""), getattr(subject, "__qualname__", "")

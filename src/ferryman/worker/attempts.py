@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferryman.context import WorkerContext
 from ferryman.hooks import AfterJobRun, BeforeJobRun, Fail, JobFetch, JobStart, Skip
 from ferryman.leases import Lease
-from ferryman.worker.outcomes import Completed, CompletedByHandler, Ending, Failed, Interrupted, Outcome, storable_error
+from ferryman.worker.outcomes import (
+    Completed,
+    CompletedByHandler,
+    Ending,
+    Failed,
+    Interrupted,
+    Outcome,
+    Unstarted,
+    storable_error,
+)
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Mapping
 
-    from ferryman.client import Client
+    from ferryman.client import Client, SyncClient
     from ferryman.hooks import HookRegistry
     from ferryman.jobs import Job
     from ferryman.tasks import Task
@@ -35,7 +45,11 @@ _NOT_COMMITTED = Failed("the task called complete_in, and returned before that t
 
 
 class Attempts:
-    """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants."""
+    """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants.
+
+    may_start: whether a job is still this worker's; asked again after hooks, which may take their time
+    counted: makes each attempt count, for a worker that ends after so many
+    """
 
     def __init__(
         self,
@@ -43,16 +57,22 @@ class Attempts:
         *,
         hooks: HookRegistry,
         client: Client,
+        blocking_client: SyncClient,
         extensions: Mapping[Any, Any],
         shutting_down: asyncio.Event,
         progress: Progress,
+        may_start: Callable[[Claim], bool],
+        counted: Callable[[Attempt], Attempt] | None = None,
     ) -> None:
         self._handlers = handlers
         self._hooks = hooks
         self._client = client
+        self._blocking_client = blocking_client
         self._extensions = extensions
         self._shutting_down = shutting_down
         self._progress = progress
+        self._may_start = may_start
+        self._counted = counted
         self._leases: dict[Claim, Lease] = {}
         self._attempts: dict[Task[..., Any], Attempt] = {}
         self._version = hooks.version
@@ -64,7 +84,8 @@ class Attempts:
             self._attempts.clear()
         attempt = self._attempts.get(task)
         if attempt is None:
-            attempt = self._attempts[task] = self._find(task)
+            attempt = self._find(task)
+            attempt = self._attempts[task] = attempt if self._counted is None else self._counted(attempt)
         return attempt
 
     def lose(self, claim: Claim) -> None:
@@ -78,19 +99,21 @@ class Attempts:
         call = self._handlers.caller(task)
         make = self._make_with_hooks if self._hooks.wants_any(*_EVENTS) else self._handlers.handle
         if task.takes_context or task.running.run_in == "process":
-            return lambda claim, cancelling: self._make_with_context(make, task, call, claim, cancelling)
+            client = cast("Client", self._blocking_client) if _is_blocking(task) else self._client
+            return lambda claim, cancelling: self._make_with_context(make, task, call, claim, cancelling, client=client)
         return lambda claim, cancelling: make(task, call, claim, None, cancelling)
 
     async def _make_with_context(
-        self, make: _Make, task: Task[..., Any], call: Call, claim: Claim, cancelling: Cancelling
+        self, make: _Make, task: Task[..., Any], call: Call, claim: Claim, cancelling: Cancelling, *, client: Client
     ) -> Outcome:
         """Make an attempt whose handler may ask for more than its payload."""
+        job = claim.job(task.identifier)  # before anything is noted: a row that cannot be decoded raises
         lease = self._leases[claim] = Lease(self._client.schema, claim.worker_id, claim.keys)
         lease.learn_keys = lambda: claim.keys
         context = WorkerContext(
-            job=claim.job(task.identifier),
+            job=job,
             worker_id=claim.worker_id,
-            client=self._client,
+            client=client,
             extensions=self._extensions,
             shutting_down=self._shutting_down,
             lease=lease,
@@ -120,7 +143,11 @@ class Attempts:
         decided = await self._decided_before(job, claim.worker_id)
         if decided is not None:
             return decided
+        if not self._may_start(claim):
+            return Unstarted()
         await self._hooks.emit(JobStart(job=job, worker_id=claim.worker_id))
+        if not self._may_start(claim):
+            return Unstarted()
         started = time.monotonic()
         ending = await self._handlers.handle(task, call, claim, context, cancelling)
         return await self._decided_after(job, claim.worker_id, ending, time.monotonic() - started)
@@ -147,7 +174,12 @@ class Attempts:
                 return Completed(seconds)
             case Fail(message=message):
                 # A batch that failed in part keeps what is left of it.
-                left = ending.payload_json if isinstance(ending, Failed) else None
-                return Failed(storable_error(message), payload_json=left)
+                left, crash = (ending.payload_json, ending.crash) if isinstance(ending, Failed) else (None, None)
+                return Failed(storable_error(message), payload_json=left, crash=crash)
             case _:
                 return ending
+
+
+def _is_blocking(task: Task[..., Any]) -> bool:
+    """True if the handler runs in a thread to its end. A plain wrapper of an async function ends on the event loop."""
+    return task.running.run_in == "thread" and not inspect.iscoroutinefunction(inspect.unwrap(task.function))

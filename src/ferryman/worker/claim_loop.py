@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ferryman.errors import NotConnectedError
 from ferryman.worker.trouble import Trouble
+from ferryman.worker.vain_claims import VainClaims
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from ferryman.worker.alarm import Alarm
     from ferryman.worker.claimer import Claimer
@@ -25,7 +26,11 @@ SECONDS_TO_FLUSH = 30.0
 
 
 class ClaimLoop:
-    """Claims and starts jobs, until the worker ends or nothing is left to do."""
+    """Claims and starts jobs, until the worker ends or nothing is left to do.
+
+    is_settled: whether all outcomes are written, and hooks have been told of them
+    flush: comes back when that is so
+    """
 
     def __init__(
         self,
@@ -38,6 +43,8 @@ class ClaimLoop:
         concurrency: int,
         poll_seconds: float,
         is_held_back: Callable[[], bool],
+        is_settled: Callable[[], bool],
+        flush: Callable[[], Coroutine[Any, Any, None]],
         hears_of_jobs: Callable[[], bool],
     ) -> None:
         self._claimer = claimer
@@ -48,11 +55,14 @@ class ClaimLoop:
         self._concurrency = concurrency
         self._poll_seconds = poll_seconds
         self._is_held_back = is_held_back
+        self._is_settled = is_settled
+        self._flush = flush
         self._hears_of_jobs = hears_of_jobs
         self._is_announced = False
         self._waits_for_slots = False
         self._has_slot_ended = False
         self._trouble = Trouble("claiming jobs")
+        self._vain = VainClaims()
 
     def wake(self) -> None:
         """There may be new jobs."""
@@ -74,11 +84,13 @@ class ClaimLoop:
             claimed = await self._claim()
             if claimed is not None and self._claimer.has_all:
                 await self._wait_for_more(self._pause_after(claimed))
+                if self._is_announced and (pause := self._vain.pause):
+                    await asyncio.sleep(pause)
 
     async def run_once(self) -> None:
         """Claim until nothing is due, nothing runs, and everything is settled."""
         while not self._stop.begun.is_set():
-            was_idle = not self._running and self._settler.unsettled == 0
+            was_idle = not self._running and self._is_settled()
             claimed = await self._claim()
             if claimed is None or not self._claimer.has_all:
                 continue
@@ -87,7 +99,7 @@ class ClaimLoop:
             if self._running:
                 await self._wait_for_slots(self._pause_after(claimed))
             else:
-                await self._stop.wait_for(self._settler.flush(), SECONDS_TO_FLUSH, or_hurry=True)
+                await self._stop.wait_for(self._flush(), SECONDS_TO_FLUSH, or_hurry=True)
 
     async def _claim(self) -> Claimed | None:
         """Claim for all free slots, if there are any and all is well; otherwise wait a little."""
@@ -129,6 +141,7 @@ class ClaimLoop:
             self._settler.give_back(borrowed, is_uncertain=not isinstance(error, NotConnectedError))
             raise
         self._settler.has_completed(borrowed, claimed.done)
+        self._vain.claimed(len(claimed.claims))
         return claimed
 
     async def _wait_for_more(self, seconds: float) -> None:

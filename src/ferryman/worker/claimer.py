@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.identity import Identity
     from ferryman.worker.options import ForbiddenFlags
+    from ferryman.worker.suspects import Suspects
 
 
 def _nothing(_: str) -> Sequence[Claim]:
@@ -33,6 +34,7 @@ class Claimer:
     """Claims jobs for one worker, and knows the numbers of its tasks.
 
     known, renewing: see `LostClaims`
+    suspects: which jobs that have crashed before may be claimed; None: all of them
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Claimer:
         durable: bool = True,
         known: Callable[[], Iterable[Claim]] = tuple,
         renewing: asyncio.Lock | None = None,
+        suspects: Suspects | None = None,
     ) -> None:
         self._connection = connection
         self._identity = identity
@@ -53,9 +56,13 @@ class Claimer:
         self._forbidden_flags = forbidden_flags
         self._use_local_time = use_local_time
         self._durable = durable
+        self._suspects = suspects
         self._reaching = Reaching()
-        self._lost = LostClaims(connection, known, renewing or asyncio.Lock())
+        self._lost = LostClaims(connection, identity, known, renewing or asyncio.Lock())
         self.tasks: Mapping[int, str] = {}
+        """The identifiers of our tasks, by the numbers that they have now."""
+        self.all_tasks: Mapping[int, str] = {}
+        """The same, with the numbers that they had before: jobs that were claimed by these may still run."""
 
     async def register(self) -> None:
         """Give each of our tasks a number, and learn it."""
@@ -63,7 +70,7 @@ class Claimer:
         while len(tasks) < len(self._identifiers):
             tasks = task_ids(await self._connection.fetch(working.register_tasks(self._identifiers)))
         # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
-        self.tasks = tasks
+        self.tasks, self.all_tasks = tasks, {**self.all_tasks, **tasks}
 
     async def claim(
         self, wanted: int, borrow: Callable[[str], Sequence[Claim]] = _nothing, *, is_announced: bool = False
@@ -111,7 +118,7 @@ class Claimer:
         if claimed.known_tasks is not None and claimed.known_tasks < len(self.tasks):
             # Somebody cleaned our tasks away while we had no jobs; those that came since have other numbers.
             return await self._claim_again(wanted, claimed, registers=True)
-        return self._lost.remind(claimed)
+        return self._lost.remind(self._admitted(claimed))
 
     async def _claim_again(self, wanted: int, before: Claimed, *, registers: bool = False) -> Claimed:
         """Claim by another statement. The one before has completed what was borrowed."""
@@ -122,6 +129,13 @@ class Claimer:
         except NotConnectedError as error:
             # Not this one, but the one before was sent: what was borrowed is in doubt.
             raise DatabaseUnavailableError(str(error)) from error
+
+    def _admitted(self, claimed: Claimed) -> Claimed:
+        """The same without jobs that may not run here now, which are given back."""
+        if self._suspects is None:
+            return claimed
+        claims = self._suspects.admit(claimed.claims)
+        return claimed if claims is claimed.claims else replace(claimed, claims=claims)
 
     async def give_back_lost(self) -> None:
         """Give back what was claimed and never heard of, when no claim will be made any more."""
@@ -144,7 +158,7 @@ class Claimer:
 
     async def _flags_to_avoid(self) -> Sequence[str]:
         flags = self._forbidden_flags
-        if not callable(flags):
-            return flags
-        answer = flags()
-        return (await answer if inspect.isawaitable(answer) else answer) or ()
+        if callable(flags):
+            answer = flags()
+            flags = (await answer if inspect.isawaitable(answer) else answer) or ()
+        return flags if self._suspects is None else [*flags, *self._suspects.forbidden_flags()]

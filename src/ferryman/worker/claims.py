@@ -11,13 +11,14 @@ import psycopg
 
 from ferryman.database.lazy_rows import column, value
 from ferryman.jobs import Job, JobState
+from ferryman.recovery.crashes import ALONE_FLAG, CRASHED_FLAG, SUSPECT_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ferryman.database.steps import Row
 
-_JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _LAST_ERROR = 0, 1, 2, 3, 4, 5, 9
+_JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _LAST_ERROR, _FLAGS = 0, 1, 2, 3, 4, 5, 9, 14
 _JOB_COLUMNS = 15
 _ABOUT = range(_JOB_COLUMNS, _JOB_COLUMNS + 7)
 """What the first row tells: a token, all that `Claimed` has, and the ids of the jobs in order."""
@@ -26,6 +27,7 @@ LARGE = 1_000_000
 Owner: TypeAlias = "tuple[str | None, int | None]"
 """Who has locked a job, and by which token."""
 EPOCH = datetime.fromtimestamp(0, UTC)
+_CRASH_FLAGS = frozenset({CRASHED_FLAG, SUSPECT_FLAG, ALONE_FLAG})
 
 
 class Claim(msgspec.Struct, gc=False, eq=False):
@@ -52,6 +54,18 @@ class Claim(msgspec.Struct, gc=False, eq=False):
     """Its own among them."""
     later_tokens: tuple[int, ...] = ()
     """Those that the database was asked to give it since; see `ferryman.worker.long_jobs`."""
+    crash_flags: tuple[str, ...] = ()
+    """Those of its flags that tell of crashes; see `ferryman.recovery.crashes`."""
+
+    @property
+    def is_suspect(self) -> bool:
+        """True if the job was running when a worker died. A worker runs at most one suspect at a time."""
+        return SUSPECT_FLAG in self.crash_flags
+
+    @property
+    def runs_alone(self) -> bool:
+        """True if the job must run while its worker runs nothing else."""
+        return ALONE_FLAG in self.crash_flags
 
     @property
     def attempts(self) -> int:
@@ -138,6 +152,10 @@ def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
         for place, (job_id, task_id, payload_json, queue_id) in enumerate(zip(*needed, strict=True))
         if place > 0
     ]
+    flags = column(rows, _FLAGS)
+    if any(flags):
+        for claim in claims:
+            claim.crash_flags = tuple(flag for flag in flags[claim.place] or () if flag in _CRASH_FLAGS)
     if needed[_JOB][1:] != job_ids:
         order = {job_id: place for place, job_id in enumerate(job_ids)}
         claims.sort(key=lambda claim: order[claim.job_id])

@@ -8,35 +8,37 @@ import inspect
 import logging
 import time
 import traceback
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+import msgspec
 
-from ferryman.control import Fail, Retry, Snooze
+from ferryman.client.lazy import same_queue
 from ferryman.worker import sync_points
-from ferryman.worker.batches import BatchResult, batch_outcome
+from ferryman.worker.batches import BatchResult
 from ferryman.worker.children import (
     ChildAsksKeys,
+    ChildDecision,
     ChildFailure,
     ChildLog,
     ChildOrder,
     ChildProgress,
-    ChildSuccess,
     ChildUsedLease,
     PoolClosedError,
     WorkerCrashed,
     hand_on,
 )
+from ferryman.worker.deciding import batch_ending, decided_by, retry_seconds
 from ferryman.worker.forks import generation, leave_if_forked
-from ferryman.worker.outcomes import Completed, Ending, Failed, Snoozed, describe, storable_error
+from ferryman.worker.outcomes import Completed, Crash, Ending, Failed, describe, storable_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import timedelta
+    from collections.abc import Awaitable, Callable, Mapping
 
     from ferryman.context import WorkerContext
     from ferryman.retries import OnCrash
     from ferryman.tasks import Task
+    from ferryman.worker.cancelling import Cancellations
     from ferryman.worker.children import ChildNote, ChildPool
     from ferryman.worker.claims import Claim
     from ferryman.worker.outcomes import Interrupted
@@ -49,26 +51,52 @@ logger = logging.getLogger("ferryman.worker")
 
 
 class ChildTaskError(Exception):
-    """Stands for an exception of a child process that could not be brought over."""
+    """Stands for an exception that a task raised in a child process."""
 
     def __init__(self, failure: ChildFailure) -> None:
-        super().__init__(f"{failure.error_type}: {failure.message}")
+        kind = failure.error_type.rpartition(".")[2]
+        super().__init__(f"{kind}: {failure.message}" if failure.message else kind)
         self.failure = failure
+
+
+class ChildDecidedError(Exception):
+    """Stands for a decision that a task made in a child process: `Fail`, `Retry`, `Snooze`, or about its items."""
+
+    def __init__(self, decision: ChildDecision) -> None:
+        super().__init__()
+        self.decision = decision
+
+
+class OverTimeError(TimeoutError):
+    """An attempt took longer than its task allows."""
 
 
 class Handlers:
     """Calls handlers: on the loop, in a thread, in a child process.
 
-    on_crash: what becomes of a job whose process died, unless its task says otherwise
+    on_crash, max_crashes: what becomes of a job whose process died, unless its task says otherwise
+    crash_window: how long a crash counts
     """
 
     def __init__(
-        self, threads: Threads, children: ChildPool, *, interrupted: Interrupted, on_crash: OnCrash = "requeue"
+        self,
+        threads: Threads,
+        children: ChildPool,
+        *,
+        cancellations: Cancellations,
+        interrupted: Interrupted,
+        on_crash: OnCrash = "requeue",
+        max_crashes: int | None = 3,
+        crash_window: timedelta = timedelta(hours=72),
     ) -> None:
         self._threads = threads
         self._children = children
+        self._cancellations = cancellations
+        self._cancelled = cancellations.claims
         self._interrupted = interrupted
         self._on_crash = on_crash
+        self._max_crashes = max_crashes
+        self._crash_window = crash_window
         self._generation = generation()
 
     def caller(self, task: Task[..., Any]) -> Call:
@@ -97,10 +125,11 @@ class Handlers:
             result = await call(claim, context)
         except BaseException as error:  # noqa: BLE001 - nothing that a handler raises may hurt the worker
             leave_if_forked(self._generation, error)
-            return self._after_error(task, claim, error, was_cancelled=cancelling() > 0)
+            was_cancelled = await self._cancellations.was_cancelled(claim)
+            return self._after_error(task, claim, error, was_cancelled=was_cancelled)
         leave_if_forked(self._generation, None)
         sync_points.reach("handler_done")
-        if cancelling():
+        if (cancelling() or self._cancelled) and await self._cancellations.was_cancelled(claim):
             # A handler that swallows its cancellation and returns has not said that it finished.
             return self._interrupted
         seconds = time.monotonic() - started
@@ -127,46 +156,60 @@ class Handlers:
 
     async def _call_in_child(self, task: Task[..., Any], _: Claim, context: WorkerContext | None) -> Any:
         assert context is not None  # noqa: S101 - asked for by the caller
-        order = ChildOrder.of(task, context.job, context.worker_id, context.lease)
+        order = ChildOrder.of(task, context.job, context.worker_id, context.lease, _queue_of(context))
         match await self._children.run(order, task.running.timeout, on_note=functools.partial(_take_note, context)):
-            case ChildSuccess(value=value):
-                return value
-            case failure:
-                raise failure.exception or ChildTaskError(failure)
+            case ChildFailure() as failure:
+                raise ChildTaskError(failure)
+            case ChildDecision() as decision:
+                raise ChildDecidedError(decision)
 
     def _after_batch(self, task: Task[..., Any], claim: Claim, result: Any, seconds: float) -> Ending:
         if isinstance(result, BatchResult) and isinstance(result.error, BaseException):
             return self._after_error(task, claim, result.error, was_cancelled=False)
-        outcome = batch_outcome(claim.payload_json, result, seconds)
-        if isinstance(outcome, Failed):
-            return replace(outcome, delay=_delay(task, claim, RuntimeError(outcome.error)))
-        return outcome
+        return batch_ending(task, claim.attempts, claim.payload_json, result, seconds)
 
     def _after_error(self, task: Task[..., Any], claim: Claim, error: BaseException, *, was_cancelled: bool) -> Ending:
+        decided = decided_by(error, task, claim.attempts)
+        if decided is not None:
+            return decided
         match error:
-            case Snooze():
-                return Snoozed(error.delay.total_seconds())
-            case Fail():
-                return Failed(describe(error), is_final=True)
-            case Retry():
-                after = _delay(task, claim, error) if error.after is None else max(0.0, error.after.total_seconds())
-                return Failed(describe(error), delay=after, payload_json=error.payload_json)
+            case ChildDecidedError():
+                return error.decision.ending
             case _ if isinstance(error, PoolClosedError) or was_cancelled:
                 # Whatever else a handler makes of its cancellation, that is why it ended.
                 return self._interrupted
-            case TimeoutError() if task.running.timeout is not None and not str(error):
+            case OverTimeError() if task.running.timeout is not None:
                 seconds = task.running.timeout.total_seconds()
-                return Failed(
-                    f"TimeoutError: the attempt took longer than {seconds:g} s", delay=_delay(task, claim, error)
-                )
+                delay = retry_seconds(task, claim.attempts, error)
+                return Failed(f"TimeoutError: the attempt took longer than {seconds:g} s", delay=delay)
+            case ChildTaskError():
+                return Failed(_told(error), delay=error.failure.delay)
             case _:
-                is_final = self._is_fatal(task, error)
-                return Failed(_told(error), delay=_delay(task, claim, error), is_final=is_final)
+                return self._after_failure(task, claim, error)
 
-    def _is_fatal(self, task: Task[..., Any], error: BaseException) -> bool:
-        """Whether the job's process died, and what it has done by then must not be done twice."""
-        on_crash = task.running.on_crash or self._on_crash
-        return isinstance(error, WorkerCrashed) and error.has_begun and on_crash == "fail"
+    def _after_failure(self, task: Task[..., Any], claim: Claim, error: BaseException) -> Failed:
+        told = _told(error)
+        if not isinstance(error, WorkerCrashed) or not error.has_begun:
+            return Failed(told, delay=retry_seconds(task, claim.attempts, error))
+        if (task.running.on_crash or self._on_crash) == "fail":
+            return Failed(told, is_final=True)  # what it has done by then must not be done twice
+        own = task.running.max_crashes
+        most = self._max_crashes if own is msgspec.UNSET else own
+        hours = self._crash_window.total_seconds() / 3600
+        crash = Crash(
+            most,
+            self._crash_window.total_seconds(),
+            storable_error(
+                f"{describe(error)}. This was crash number {most} within {hours:g} h, so the job failed for good. "
+                f"Fix the cause, then reschedule it with attempts=0.\n\n{told}"
+            ),
+        )
+        return Failed(told, delay=retry_seconds(task, claim.attempts, error), crash=crash)
+
+
+def _queue_of(context: WorkerContext) -> Mapping[str, Any] | None:
+    """How a child reaches the queue, if its handler wants to."""
+    return None if context.client is None else same_queue(context.client)
 
 
 def _take_note(context: WorkerContext, note: ChildNote) -> object:
@@ -185,23 +228,17 @@ def _take_note(context: WorkerContext, note: ChildNote) -> object:
 
 def _limiting(call: Call, limit: timedelta) -> Call:
     async def limited(claim: Claim, context: WorkerContext | None) -> Any:
-        async with asyncio.timeout(limit.total_seconds()):
-            return await call(claim, context)
+        timing = asyncio.timeout(limit.total_seconds())
+        try:
+            async with timing:
+                return await call(claim, context)
+        except TimeoutError as error:
+            # The handler may have limits of its own, and say so in the same way.
+            if timing.expired():
+                raise OverTimeError from error
+            raise
 
     return limited
-
-
-def _delay(task: Task[..., Any], claim: Claim, error: BaseException) -> float | None:
-    try:
-        delay = task.running.retry.delay(claim.attempts, error)
-    except Exception:
-        logger.exception(
-            "the retry policy of %r failed; the usual delay is used",
-            task.identifier,
-            extra={"event": "retry_policy_failed", "task": task.identifier},
-        )
-        return None
-    return None if delay is None else max(0.0, delay.total_seconds())
 
 
 def _told(error: BaseException) -> str:

@@ -36,25 +36,7 @@ class Interruptions:
 
     async def decide(self, task: Task[..., Any], claim: Claim) -> Interrupted | None:
         """What is written about the job; None leaves it locked, for whoever wanted that."""
-        if not self._hooks.wants(JobRecovery):
-            return self.usual
-        event = JobRecovery(
-            job=claim.job(task.identifier),
-            worker_id=claim.worker_id,
-            previous_worker_id=claim.worker_id,
-            reason=FailureReason.SHUTDOWN_ABORTED,
-        )
-        try:
-            async with asyncio.timeout(HOOK_SECONDS):
-                answer = await self._hooks.intercept(event)
-        except TimeoutError:
-            logger.warning(
-                "a JobRecovery hook did not answer in time; job %d goes back as usual",
-                claim.job_id,
-                extra={"event": "hook_timed_out", "hook": "JobRecovery", "job_id": claim.job_id},
-            )
-            return self.usual
-        match answer:
+        match await self._answer(task, claim) if self._hooks.wants(JobRecovery) else None:
             case JobRecoveryResult.Reschedule(run_at=run_at, attempts=attempts):
                 return replace(self.usual, run_at=run_at, attempts=attempts)
             case JobRecoveryResult.FailWithBackoff():
@@ -63,3 +45,30 @@ class Interruptions:
                 return None
             case _:
                 return self.usual
+
+    async def _answer(self, task: Task[..., Any], claim: Claim) -> JobRecoveryResult | None:
+        """What hooks say; None if they could not be asked, or took too long."""
+        try:
+            event = JobRecovery(
+                job=claim.job(task.identifier),
+                worker_id=claim.worker_id,
+                previous_worker_id=claim.worker_id,
+                reason=FailureReason.SHUTDOWN_ABORTED,
+                started=True,
+            )
+            async with asyncio.timeout(HOOK_SECONDS):
+                return await self._hooks.intercept(event)
+        except TimeoutError:
+            logger.warning(
+                "a JobRecovery hook did not answer in time; job %d goes back as usual",
+                claim.job_id,
+                extra={"event": "hook_timed_out", "hook": "JobRecovery", "job_id": claim.job_id},
+            )
+        except Exception:
+            # Perhaps its row cannot be decoded, as one with run_at '-infinity'.
+            logger.exception(
+                "hooks could not be asked about job %d; it goes back as usual",
+                claim.job_id,
+                extra={"event": "report_failed", "job_id": claim.job_id},
+            )
+        return None

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BATCH = 1_000
 SECONDS_OF_SKIPPING = 10.0
 """Where one row was held by somebody, others will be: for so long it is not tried to wait for them."""
+TRIES_AFTER_UNEXPECTED_ERRORS = 3
+"""How often one outcome is tried that meets an error which nobody expected, before it is replaced."""
 _DATA_ERRORS = ("22", "23", "44", "54", "P0")
 """Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, a trigger's own refusal."""
 
@@ -45,7 +47,7 @@ class Lane:
         self,
         duty: str,
         write: Write,
-        replace: Callable[[Settlement, FerrymanError], None],
+        replace: Callable[[Settlement, Exception], None],
         *,
         delay: float = 0.0,
     ) -> None:
@@ -119,32 +121,46 @@ class Lane:
                 return
 
     async def _write_until_done(self, *, skips: bool = False) -> None:
-        size = len(self._writing)
+        size, tries = len(self._writing), 0
         while self._writing:
             part = self._writing[:size]
             skips = skips or time.monotonic() < self._skips_until
             held_up: Sequence[Settlement] = ()
             try:
                 held_up = await self._write(part, skips)
-            except FerrymanError as error:
-                state = sqlstate_of(error) or ""
-                if state == LOCK_NOT_AVAILABLE and not skips:
-                    self._skips_until = time.monotonic() + SECONDS_OF_SKIPPING
-                    continue
-                if isinstance(error, DatabaseUnavailableError) and not isinstance(error, NotConnectedError):
-                    self._writing = _doubted(self._writing)
-                if not state.startswith(_DATA_ERRORS):
-                    await asyncio.sleep(self._trouble.pause_after(error))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the lane goes on
+                tries += 1
+                if not await self._is_their_fault(error, part, skips=skips, tries=tries):
                     continue
                 if len(part) > 1:
-                    size = len(part) // 2
+                    size, tries = len(part) // 2, 0
                     continue
                 self._replace(part[0], error)
             else:
                 self._trouble.is_over()
             self._held_up.has_tried(part, held_up)
             self._writing = self._writing[len(part) :]
-            size = len(self._writing)
+            size, tries = len(self._writing), 0
+
+    async def _is_their_fault(self, error: Exception, part: Sequence[Settlement], *, skips: bool, tries: int) -> bool:
+        """Whether the error comes from the data of one of these. If not, comes back when they may be tried again."""
+        if not isinstance(error, FerrymanError):
+            # Nobody expected it. It may be the fault of one outcome, and may have come after the write.
+            self._writing = [*_doubted(part), *self._writing[len(part) :]]
+            if len(part) > 1 or tries >= TRIES_AFTER_UNEXPECTED_ERRORS:
+                return True
+            await asyncio.sleep(self._trouble.pause_after(error))
+            return False
+        state = sqlstate_of(error) or ""
+        if state == LOCK_NOT_AVAILABLE and not skips:
+            self._skips_until = time.monotonic() + SECONDS_OF_SKIPPING
+            return False
+        if isinstance(error, DatabaseUnavailableError) and not isinstance(error, NotConnectedError):
+            self._writing = _doubted(self._writing)
+        if state.startswith(_DATA_ERRORS):
+            return True
+        await asyncio.sleep(self._trouble.pause_after(error))
+        return False
 
 
 class LendingLane(Lane):
@@ -152,27 +168,25 @@ class LendingLane(Lane):
 
     That saves a round trip and a commit. What was not written comes back, and is written as if nothing had been tried.
 
-    tell: gets what was written in passing
+    report: gets what was written in passing
     """
 
     def __init__(
         self,
         duty: str,
         write: Write,
-        replace: Callable[[Settlement, FerrymanError], None],
+        replace: Callable[[Settlement, Exception], None],
         *,
-        tell: Callable[[Sequence[Settlement]], Awaitable[None]],
+        report: Callable[[Sequence[Settlement]], None],
     ) -> None:
         super().__init__(duty, write, replace)
-        self._tell = tell
+        self._report = report
         self._lent: Sequence[Settlement] = ()
-        self._written: list[Settlement] = []
-        self._news = Alarm()
 
     @property
     def unsettled(self) -> int:
-        """How many are not written yet, or not told."""
-        return super().unsettled + len(self._lent) + len(self._written)
+        """How many are not written yet."""
+        return super().unsettled + len(self._lent)
 
     @property
     def settlements(self) -> list[Settlement]:
@@ -189,11 +203,12 @@ class LendingLane(Lane):
         return plain
 
     def has_written(self, borrowed: Sequence[Settlement]) -> None:
-        """Tell about these."""
+        """Report these."""
         self._lent = ()
         if borrowed:
-            self._written += borrowed
-            self._news.ring()
+            self._report(borrowed)
+        if not self.unsettled:
+            self.empty.set()
 
     def give_back(self, borrowed: Sequence[Settlement], *, is_uncertain: bool = False) -> None:
         """Write these after all.
@@ -204,17 +219,6 @@ class LendingLane(Lane):
         if borrowed:
             self._waiting[:0] = [replace(each, is_uncertain=is_uncertain, was_lent=True) for each in borrowed]
             self._alarm.ring()
-
-    async def run_telling(self) -> None:
-        """Tell what was written in passing, until cancelled. Apart from writing: that may have to wait for somebody."""
-        while True:
-            while not self._written:
-                await self._news.wait(3600)
-            told = [*self._written]
-            await self._tell(told)
-            del self._written[: len(told)]
-            if not self.unsettled:
-                self.empty.set()
 
     async def _gather(self) -> None:
         if any(_is_plain(each, each.claim.worker_id) for each in self._waiting):

@@ -5,55 +5,68 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.cron.scheduling import crontabs_from
-from ferryman.errors import DatabaseError
+from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerStart
 from ferryman.worker.attempts import Attempts
+from ferryman.worker.cancelling import Cancellations
 from ferryman.worker.children import ChildPool
 from ferryman.worker.claim_loop import SECONDS_TO_FLUSH, ClaimLoop
 from ferryman.worker.claimer import Claimer
+from ferryman.worker.clients import blocking_client
 from ferryman.worker.connection import WorkerConnection
+from ferryman.worker.duties import in_background
 from ferryman.worker.handling import Handlers
 from ferryman.worker.interruptions import Interruptions
 from ferryman.worker.listener import Listener
 from ferryman.worker.long_jobs import LongJobs
 from ferryman.worker.loop_watch import LoopWatch
-from ferryman.worker.outcomes import Completed
+from ferryman.worker.outcomes import Completed, Unstarted
 from ferryman.worker.progress import Progress
 from ferryman.worker.reports import Reports
 from ferryman.worker.running import Running
 from ferryman.worker.schema_watch import SchemaWatch
 from ferryman.worker.settler import Settler
+from ferryman.worker.state import WorkerState
+from ferryman.worker.suspects import Suspects
+from ferryman.worker.telling import Telling
 from ferryman.worker.threads import Threads
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-    from datetime import timedelta
 
     from ferryman.app import App
     from ferryman.client import Client
     from ferryman.errors import SchemaError
+    from ferryman.hooks.kinds import Observer
     from ferryman.tasks import Task
     from ferryman.worker.alarm import Alarm
     from ferryman.worker.claims import Claim
+    from ferryman.worker.duties import Duty
     from ferryman.worker.identity import Identity
     from ferryman.worker.local_queue import LocalQueue
     from ferryman.worker.options import WorkerOptions
     from ferryman.worker.outcomes import Settlement
     from ferryman.worker.recovering import Recovering
+    from ferryman.worker.recycling import Recycling
     from ferryman.worker.start_marks import StartMarks
     from ferryman.worker.stopping import Stopping
+    from ferryman.worker.waiting_list import WaitingList
 
 logger = logging.getLogger("ferryman.worker")
 
 MOST_UNSETTLED_PER_SLOT = 100
-"""Beyond this many outcomes that wait to be written, no more jobs are claimed."""
+"""Beyond this many outcomes that wait to be written, or that hooks wait to hear of, no more jobs are claimed."""
 SECONDS_AFTER_HURRY = 5.0
 """How long the last writes may take when the worker shall end at once."""
+SECONDS_FOR_SHUTDOWN_HOOKS = 5.0
+"""How long hooks of `WorkerShutdown` may take."""
 
 
 class Life:
@@ -70,10 +83,19 @@ class Life:
         self._alarm = alarm
         self._problem: SchemaError | None = None
         self._threads = Threads()
-        self._children = ChildPool(options.concurrency)
+        self._children = ChildPool(
+            options.concurrency, max_jobs=options.child_max_jobs, max_memory=options.child_max_memory
+        )
+        self._recycling = self._make_recycling()
+        self._blocking_client = blocking_client(client, options.hooks)
         self._connection = WorkerConnection(client.pool, client.schema)
         self._progress = Progress(self._connection)
+        self._state = WorkerState(
+            asyncio.get_running_loop(), slots=options.concurrency, running=lambda: len(self._running)
+        )
         self._recovering = self._make_recovering()
+        self._suspects = self._make_suspects()
+        self._waiting_list = self._make_waiting_list()
         renewing = asyncio.Lock()
         self._claimer = Claimer(
             self._connection,
@@ -84,7 +106,12 @@ class Life:
             durable=options.durable_claims,
             known=self._known_claims,
             renewing=renewing,
+            suspects=self._suspects,
         )
+        self._reports = Reports(
+            options.hooks, lambda: self._claimer.all_tasks, self._state.tally, width=options.concurrency
+        )
+        self._news: Telling[Observer] = Telling(options.hooks.emit, width=1)
         self._settler = Settler(
             self._connection,
             report=self._report,
@@ -100,89 +127,193 @@ class Life:
 
     async def run(self, *, once: bool) -> None:
         """Live. What cannot be gone on with is raised at the end, after everything that ran is settled."""
-        hooks, options, client = self._options.hooks, self._options, self._client
-        await hooks.emit(WorkerInit(client=client, schema=client.schema.name, concurrency=options.concurrency))
+        options, client = self._options, self._client
+        await self._announce(WorkerInit(client=client, schema=client.schema.name, concurrency=options.concurrency))
         async with self._duties(listens=options.use_notification_delivery and not once):
             await self._persist("registering tasks", self._claimer.register)
             if self._recovering is not None:
                 await self._persist("registering the worker", self._recovering.start)
-            await hooks.emit(WorkerStart(client=client, worker_id=self._identity.id, extensions=options.extensions))
+            await self._announce(WorkerStart(client=client, worker_id=self._identity.id, extensions=options.extensions))
             logger.info(
                 "worker %s runs %d tasks",
                 self._identity.id,
                 len(self._app.tasks),
                 extra={"event": "worker_started", "worker_id": self._identity.id},
             )
-            reason = ShutdownReason.ERROR
+            is_error = True
             try:
                 await self._work(once=once)
-                if self._problem is None:
-                    reason = ShutdownReason.SIGNAL if self._stop.by_signal else ShutdownReason.GRACEFUL
+                is_error = False
+            except asyncio.CancelledError:
+                # Whoever cancels `run` asks for the same as whoever calls `request_shutdown`.
+                is_error = False
+                self._stop.request()
+                raise
             finally:
-                await self._end()
-                await hooks.emit(WorkerShutdown(client=client, worker_id=self._identity.id, reason=reason))
+                await self._end_undisturbed(is_error=is_error or self._problem is not None)
         if self._problem is not None:
             raise self._problem
+
+    async def _announce(self, event: Observer) -> None:
+        """Tell hooks of something before the first job. One that hangs cannot keep the worker from ending."""
+        async with self._stop.limiting(0.0):
+            await self._options.hooks.emit(event)
 
     async def _work(self, *, once: bool) -> None:
         """Claim and run jobs until told to stop. A database that does not answer cannot keep the worker from ending."""
         async with self._stop.limiting(self._options.shutdown.grace_period.total_seconds()):
-            if once:
-                await self._claim_loop.run_once()
-                return
-            async with _in_background(self._make_scheduler().run(), "schedule crontabs"):
-                if self._options.local_queue is None:
-                    await self._claim_loop.run()
-                else:
-                    self._local_queue = self._make_local_queue()
-                    await self._local_queue.run()
+            await self._claim(once=once)
+            if self._stop.retired_because is not None:
+                await self._running.finish()
 
-    async def _end(self) -> None:
-        """Let jobs end, and write what came of them. What cannot be written in time is left to recovery."""
+    async def _claim(self, *, once: bool) -> None:
+        if once:
+            await self._run_once()
+            return
+        async with in_background(self._make_scheduler().run, "schedule crontabs"):
+            if self._options.local_queue is None:
+                await self._claim_loop.run()
+            else:
+                self._local_queue = self._make_local_queue()
+                await self._local_queue.run()
+
+    async def _run_once(self) -> None:
+        """Run what is due. Such a worker does not live long enough to observe others, so it sweeps as by hand."""
+        if self._recovering is None:
+            await self._claim_loop.run_once()
+            return
+        sweeping = asyncio.create_task(self._recovering.sweep_by_age(), name="sweep")
+        try:
+            await self._claim_loop.run_once()
+            if await self._stop.has_done(sweeping) and sweeping.result():
+                await self._claim_loop.run_once()
+        finally:
+            sweeping.cancel()
+
+    async def _end_undisturbed(self, *, is_error: bool) -> None:
+        """End in order. Whoever cancels `run` meanwhile asks again, and is answered when this is done."""
+        ending = asyncio.create_task(self._end(is_error=is_error), name="end")
+        cancelled: asyncio.CancelledError | None = None
+        while not ending.done():
+            try:
+                await asyncio.wait([ending])
+            except asyncio.CancelledError as again:
+                cancelled = again
+                self._stop.request()
+        if ending.cancelled():  # the program ends, and the loop cancels all tasks
+            await self._end(is_error=is_error)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _end(self, *, is_error: bool) -> None:
+        """Let jobs end, write their outcomes, tell hooks. What cannot be written in time is left to recovery.
+
+        Each step is taken, whatever becomes of those before it.
+        """
         grace = self._options.shutdown.grace_period.total_seconds()
-        await self._running.end(max(0.0, grace - self._stop.seconds_since))
+        async with self._step("letting jobs end"):
+            await self._running.end(max(0.0, grace - self._stop.seconds_since))
+        async with self._step("giving back lost claims"):
+            await self._give_back_lost()
+        async with self._step("writing the last outcomes"):
+            await self._stop.wait_for(self._flush(), SECONDS_TO_FLUSH, or_hurry=True)
+            if self._settler.unsettled:
+                await self._stop.wait_for(self._settler.flush(), SECONDS_AFTER_HURRY, or_hurry=False)
+        self._tell_what_is_left()
+        async with self._step("telling hooks of the end"):
+            reason = ShutdownReason.SIGNAL if self._stop.by_signal else ShutdownReason.GRACEFUL
+            event = WorkerShutdown(
+                client=self._client,
+                worker_id=self._identity.id,
+                reason=ShutdownReason.ERROR if is_error else reason,
+            )
+            await self._options.hooks.emit(event, within=timedelta(seconds=SECONDS_FOR_SHUTDOWN_HOOKS))
+
+    @asynccontextmanager
+    async def _step(self, name: str) -> AsyncIterator[None]:
+        try:
+            yield
+        except Exception:
+            logger.exception(
+                "%s failed at the end of the worker; the next step follows",
+                name,
+                extra={"event": "ending_step_failed", "duty": name},
+            )
+
+    async def _give_back_lost(self) -> None:
         try:
             async with asyncio.timeout(SECONDS_AFTER_HURRY):
                 await self._claimer.give_back_lost()
-        except (DatabaseError, TimeoutError) as error:
+        except (FerrymanError, TimeoutError) as error:
             logger.warning(
                 "jobs that were claimed over a broken connection are left to recovery: %s",
                 error,
                 extra={"event": "lost_claims_left"},
             )
-        await self._stop.wait_for(self._settler.flush(), SECONDS_TO_FLUSH, or_hurry=True)
-        if self._settler.unsettled:
-            await self._stop.wait_for(self._settler.flush(), SECONDS_AFTER_HURRY, or_hurry=False)
+
+    async def _flush(self) -> None:
+        """Come back when all outcomes are written, and hooks were told of them."""
+        await self._settler.flush()
+        await self._reports.drain()
+        await self._news.drain()
+
+    def _is_settled(self) -> bool:
+        return not self._settler.unsettled and not self._untold
+
+    @property
+    def _untold(self) -> int:
+        return self._reports.untold + self._news.untold
+
+    def _tell_what_is_left(self) -> None:
         if self._settler.unsettled:
             logger.error(
                 "%d outcomes could not be written; these jobs will run again",
                 self._settler.unsettled,
-                extra={"event": "outcomes_unwritten"},
+                extra={"event": "outcomes_unwritten", "count": self._settler.unsettled},
+            )
+        untold = self._reports.close() + self._news.close()
+        if untold:
+            logger.error(
+                "the worker ends before hooks have handled %d events; their outcomes are written",
+                untold,
+                extra={"event": "events_untold", "count": untold},
             )
 
     @asynccontextmanager
     async def _duties(self, *, listens: bool) -> AsyncIterator[None]:
         """Everything that goes on in the background, ended in order when the block ends."""
         options = self._options
-        duties = {"settle": self._settler.run_until_closed(), "tell progress": self._progress.run()}
-        duties["renew the locks of long jobs"] = self._long_jobs.run()
+        duties: dict[str, Duty] = {"settle": self._settler.run_until_closed, "tell progress": self._progress.run}
+        duties["renew the locks of long jobs"] = self._long_jobs.run
+        if self._recycling is not None:
+            duties["watch memory"] = self._recycling.watch
         if self._recovering is not None:
-            duties["recover"] = self._recovering.run()
+            duties["recover"] = self._recovering.run
+        if self._waiting_list is not None:
+            duties["list waiting jobs"] = self._waiting_list.run
         if listens:
             schema_watch = SchemaWatch(self._client, self._give_up)
             heard = {"jobs:insert": self._wake, "worker:migrate": schema_watch.announced}
-            self._listener = Listener(self._client.address, self._client.schema, lambda channel: heard[channel]())
-            duties |= {"listen": self._listener.run(), "watch the schema": schema_watch.run()}
+            pool = self._client.pool
+            self._listener = Listener(
+                self._client.address,
+                self._client.schema,
+                lambda channel: heard[channel](),
+                is_behind_pooler=lambda: pool.is_behind_pooler,
+                poll_seconds=options.poll_interval.total_seconds(),
+            )
+            duties |= {"listen": self._listener.run, "watch the schema": schema_watch.run}
         if options.shutdown.shutdown_signal is not None:
-            duties["wait for the shutdown signal"] = self._stop.after(options.shutdown.shutdown_signal())
+            duties["wait for the shutdown signal"] = partial(self._stop.after, options.shutdown.shutdown_signal())
         async with AsyncExitStack() as stack:
             if self._recovering is not None:
                 # Last of all: for as long as anything goes on, others must know that we live.
                 stack.push_async_callback(self._say_goodbye, self._recovering)
             await stack.enter_async_context(self._children)
+            stack.callback(self._blocking_client.close)
             stack.callback(self._threads.close)
             for name, duty in duties.items():
-                await stack.enter_async_context(_in_background(duty, name))
+                await stack.enter_async_context(in_background(duty, name))
             stack.callback(self._settler.close)
             if options.blocked_loop_threshold is not None:
                 stack.enter_context(LoopWatch(_seconds(options.blocked_loop_threshold), self._running.describe))
@@ -206,15 +337,18 @@ class Life:
                 trouble.is_over()
                 return
 
-    async def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
-        """What follows from settlements that were written, or refused."""
+    def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """What follows from settlements that were written, or refused. Nothing here waits for hooks."""
         ended = [*written, *refused]
         if any(each.claim.queue_id is not None or not isinstance(each.outcome, Completed) for each in ended):
             # The next job of that queue may run now, or this one again later, and nobody announces it.
             self._wake()
+        elif self._suspects is not None and self._suspects.is_any_of(ended):
+            self._wake()  # the next suspect may be claimed
         if self._local_queue is not None:
-            await self._local_queue.have_settled(written, refused)
-        await Reports(self._options.hooks, self._claimer.tasks).tell(written, refused)
+            self._local_queue.have_settled(written, refused)
+        self._state.tally.written += len(written)
+        self._reports.put(written, refused)
 
     def _wake(self) -> None:
         """There may be jobs to claim."""
@@ -228,9 +362,23 @@ class Life:
             self._claim_loop.has_free_slot()
         else:
             self._local_queue.serve()
+            if self._is_fenced():
+                self._alarm.ring()  # the queue was refused, and looks again soon: no event lifts the fence
 
     def _next_waiting(self) -> Claim | None:
         return None if self._local_queue is None else self._local_queue.take()
+
+    def _retire(self, reason: str) -> None:
+        """Take no more jobs, and end when those that run have ended."""
+        if self._stop.begun.is_set():
+            return
+        logger.info(
+            "worker %s takes no more jobs, because %s; it shuts down when its running jobs have ended",
+            self._identity.id,
+            reason,
+            extra={"event": "worker_recycled", "worker_id": self._identity.id},
+        )
+        self._stop.retire(reason)
 
     def _give_up(self, problem: SchemaError) -> None:
         self._problem = problem
@@ -239,15 +387,25 @@ class Life:
     def _was_swept(self) -> None:
         """Others have our jobs: let go of all that was claimed in the old name. Whatever comes of it is refused."""
         self._running.lose_all_but(self._identity.id)
-        if self._local_queue is not None:
-            self._local_queue.give_back()
+        self._give_back_waiting()
 
     def _is_fenced(self) -> bool:
         """Whether we may have been taken for dead. Then nothing is started: others may have it, or soon will."""
-        return self._recovering is not None and not self._recovering.is_safe
+        return self._recovering is not None and self._recovering.is_fenced()
 
     def _is_held_back(self) -> bool:
-        return self._is_fenced() or self._settler.unsettled > self._options.concurrency * MOST_UNSETTLED_PER_SLOT
+        if self._suspects is not None and self._suspects.wants_room:
+            return True
+        behind = max(self._settler.unsettled, self._untold)
+        return self._is_fenced() or behind > self._options.concurrency * MOST_UNSETTLED_PER_SLOT
+
+    def _holds(self, claim: Claim) -> bool:
+        """Whether the job of this claim runs, waits to run, or waits to be settled."""
+        return claim in self._known_claims() and claim not in self._settler.left_locked
+
+    def _give_back_waiting(self) -> None:
+        if self._local_queue is not None:
+            self._local_queue.give_back()
 
     def _known_claims(self) -> list[Claim]:
         waiting = () if self._local_queue is None else self._local_queue.claims
@@ -257,7 +415,15 @@ class Life:
         return 0 if self._is_fenced() else self._options.concurrency - len(self._running)
 
     def _task_of(self, claim: Claim) -> Task[..., Any]:
-        return self._app.registry[self._claimer.tasks[claim.task_id]]
+        return self._app.registry[self._claimer.all_tasks[claim.task_id]]
+
+    def _make_recycling(self) -> Recycling | None:
+        options = self._options
+        if options.max_jobs is None and options.max_memory is None:
+            return None
+        from ferryman.worker.recycling import Recycling  # noqa: PLC0415 - not every worker is replaced
+
+        return Recycling(max_jobs=options.max_jobs, max_memory=options.max_memory, retire=self._retire)
 
     def _make_recovering(self) -> Recovering | None:
         options = self._options
@@ -273,6 +439,7 @@ class Life:
             hooks=options.hooks,
             concurrency=options.concurrency,
             prefetches=options.local_queue is not None,
+            state=self._state.take,
             on_swept=self._was_swept,
             on_recovered=self._wake,
         )
@@ -281,18 +448,25 @@ class Life:
         options = self._options
         delay = options.shutdown.interrupted_job_retry_delay.total_seconds()
         interruptions = Interruptions(options.hooks, delay)
+        cancellations = Cancellations(self._stop)
         attempts = Attempts(
             Handlers(
                 self._threads,
                 self._children,
+                cancellations=cancellations,
                 interrupted=interruptions.usual,
                 on_crash=options.recovery.settings.on_crash,
+                max_crashes=options.recovery.settings.max_crashes,
+                crash_window=options.recovery.settings.crash_window,
             ),
             hooks=options.hooks,
             client=self._client,
+            blocking_client=self._blocking_client,
             extensions=options.extensions,
             shutting_down=self._stop.begun,
             progress=self._progress,
+            may_start=lambda claim: self._running.may_start(claim),  # noqa: PLW0108 - made from these attempts
+            counted=None if self._recycling is None else self._recycling.counted,
         )
         return Running(
             attempts,
@@ -302,17 +476,47 @@ class Life:
             find_task=self._task_of,
             take=self._next_waiting,
             marks=self._make_marks(),
-            is_fenced=self._is_fenced,
+            make_room=self._make_room,
+            is_fenced=None if self._recovering is None else self._recovering.is_fenced,
+            identity=self._identity,
+            cancellations=cancellations,
             interruptions=interruptions,
             on_end=self._has_free_slot,
         )
 
     def _make_marks(self) -> StartMarks | None:
+        if self._recovering is None:
+            return None
+        from ferryman.worker.start_marks import StartMarks  # noqa: PLC0415 - not every worker registers
+
+        default = None if self._options.local_queue is None else self._options.recovery.settings.on_crash
+        return StartMarks(self._connection, default, listed=self._waiting_list or ())
+
+    def _make_suspects(self) -> Suspects | None:
+        """Without recovery, nobody would know which jobs ran when this worker died."""
+        if self._recovering is None:
+            return None
+        return Suspects(
+            is_held=self._holds,
+            is_alone=lambda: len(self._running) <= 1,
+            give_back_waiting=self._give_back_waiting,
+            give_back=lambda claim: self._settler.settle(claim, Unstarted()),
+        )
+
+    async def _make_room(self, claim: Claim) -> bool:
+        return self._suspects is None or await self._suspects.make_room(claim)
+
+    def _make_waiting_list(self) -> WaitingList | None:
         if self._recovering is None or self._options.local_queue is None:
             return None
-        from ferryman.worker.start_marks import StartMarks  # noqa: PLC0415 - not every worker claims ahead
+        from ferryman.worker.waiting_list import WaitingList  # noqa: PLC0415 - not every worker claims ahead
 
-        return StartMarks(self._connection, self._options.recovery.settings.on_crash)
+        return WaitingList(
+            self._connection,
+            self._identity,
+            waiting=lambda: () if self._local_queue is None else self._local_queue.claims,
+            seconds=self._options.recovery.settings.heartbeat_interval.total_seconds(),
+        )
 
     def _make_claim_loop(self) -> ClaimLoop:
         return ClaimLoop(
@@ -324,6 +528,8 @@ class Life:
             concurrency=self._options.concurrency,
             poll_seconds=self._options.poll_interval.total_seconds(),
             is_held_back=self._is_held_back,
+            is_settled=self._is_settled,
+            flush=self._flush,
             hears_of_jobs=lambda: self._listener is not None and self._listener.is_listening,
         )
 
@@ -345,6 +551,7 @@ class Life:
             begin=self._running.serve,
             settle=self._settler.settle,
             is_held_back=self._is_held_back,
+            news=self._news,
         )
 
     def _make_scheduler(self) -> CronScheduler:
@@ -356,23 +563,6 @@ class Life:
             trouble=Trouble("scheduling crontabs"),
             use_local_time=options.use_local_time,
         )
-
-
-@asynccontextmanager
-async def _in_background(duty: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    task = asyncio.create_task(duty, name=name)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        if not task.cancelled() and task.exception() is not None:
-            logger.error(
-                "the duty %r ended with an error",
-                name,
-                exc_info=task.exception(),
-                extra={"event": "duty_ended", "duty": name},
-            )
 
 
 def _seconds(delay: timedelta | None) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -20,17 +21,41 @@ if TYPE_CHECKING:
     from ferryman.database.addresses import Address
     from ferryman.database.identifiers import SchemaName
 
+logger = logging.getLogger("ferryman.worker")
+
 CHANNELS = ("jobs:insert", "worker:migrate")
 SECONDS_BETWEEN_PROOFS = 30.0
 """A connection that a firewall has dropped stays silent for ever; only a question shows it."""
 SECONDS_FOR_AN_ANSWER = 10.0
 
 
-class Listener:
-    """Rings for each announcement, and reconnects for as long as it runs. Never inside a transaction."""
+class BehindPoolerError(Exception):
+    """The session is a pooler's: what listens there would go on listening for whoever gets the session next."""
 
-    def __init__(self, address: Address, schema: SchemaName, ring: Callable[[str], None]) -> None:
+
+class Listener:
+    """Rings for each announcement, and reconnects for as long as it runs. Never inside a transaction.
+
+    Behind a pooler it does not listen, and looks again when the worker's pool has made a connection without one.
+
+    is_behind_pooler: whether the newest connection of the worker's pool leads to a pooler
+    poll_seconds: how often the worker looks for jobs by itself, for the log
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        schema: SchemaName,
+        ring: Callable[[str], None],
+        *,
+        is_behind_pooler: Callable[[], bool],
+        poll_seconds: float,
+    ) -> None:
         self._address = address
+        self._is_behind_pooler = is_behind_pooler
+        self._poll_seconds = poll_seconds
+        self._has_told = False
+        self._backend_pid = load_statement("ferryman.database", "backend_pid").text(schema, Style.NUMBERED)
         self._ring = ring
         self._listen = load_statement("ferryman.queries", "listen").text(schema, Style.NUMBERED)
         self._prove = load_statement("ferryman.queries", "prove_listening").text(schema, Style.NUMBERED)
@@ -43,17 +68,36 @@ class Listener:
         while True:
             try:
                 await self._listen_once()
+            except BehindPoolerError:
+                self._tell_once()
+                await asyncio.sleep(SECONDS_BETWEEN_PROOFS)
             except (psycopg.Error, OSError, TimeoutError) as error:
                 await asyncio.sleep(self._trouble.pause_after(error))
 
+    def _tell_once(self) -> None:
+        if not self._has_told:
+            self._has_told = True
+            logger.info(
+                "the database is behind a connection pooler, where workers cannot listen; looking for jobs every %g s; "
+                "for jobs to start at once, give workers a direct address",
+                self._poll_seconds,
+                extra={"event": "not_listening"},
+            )
+
     async def _listen_once(self) -> None:
+        if self._is_behind_pooler():
+            raise BehindPoolerError
         connection = await psycopg.AsyncConnection.connect(
             self._address.conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS
         )
         connection.add_notify_handler(lambda notice: self._ring(notice.channel))  # what comes before an answer
         try:
             async with asyncio.timeout(SECONDS_FOR_AN_ANSWER):
+                row = await (await connection.execute(self._backend_pid)).fetchone()
+                if row != (connection.info.backend_pid,):
+                    raise BehindPoolerError
                 await connection.execute(self._listen)
+            self._has_told = False
             self._trouble.is_over()
             self.is_listening = True
             # Whatever was announced while nobody listened was missed.

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING
 
+from ferryman import clocks
 from ferryman.errors import FerrymanError
 from ferryman.queries import working
 from ferryman.worker.trouble import Trouble
@@ -47,7 +47,7 @@ class LongJobs:
         progress: Progress,
         *,
         renewing: asyncio.Lock | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.now,
     ) -> None:
         self._connection = connection
         self._running = running

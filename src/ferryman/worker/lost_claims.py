@@ -1,28 +1,34 @@
 """Claims that the database holds for this worker, and of which it never heard.
 
 A connection that is cut between the commit of a claim and its reply leaves jobs locked by a worker that lives, so that
-nobody would ever look for them. After such a cut the worker gives back whatever was claimed in its name after the last
-claim that it had heard of by then, except what it knows. It looks several times: a request may lie in the network for a
-while, and be carried out later.
+no sweep would ever look for them. After such a cut the worker gives back every job that is locked by its id, except by
+the claims that it knows. It looks several times: a request may lie in the network for a while, and be carried out
+later.
+
+Times are not compared: after a failover the clock of the database may have gone back, and a lost claim is then older
+than the last one that came through. Only under an id that the worker no longer has, claims up to the newest that it had
+heard of are left alone: whatever it held then belongs to the sweep that took its jobs.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from ferryman.database.steps import Commit, Transaction
 from ferryman.queries import working
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
 
+    from ferryman.database.steps import Steps
     from ferryman.worker.claims import Claim, Claimed
     from ferryman.worker.connection import WorkerConnection
+    from ferryman.worker.identity import Identity
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -40,16 +46,21 @@ class _Look(NamedTuple):
 
 
 class LostClaims:
-    """Knows the newest claim that was heard of. For one who never claims twice at the same time.
+    """Gives back jobs whose claim was committed but whose reply was lost. Expects one claim at a time.
 
     known: the claims whose jobs run or wait to be run, whose outcomes wait to be written, or that are left locked
     renewing: held by whoever gives claims other tokens, so that what is known stays true
     """
 
     def __init__(
-        self, connection: WorkerConnection, known: Callable[[], Iterable[Claim]], renewing: asyncio.Lock
+        self,
+        connection: WorkerConnection,
+        identity: Identity,
+        known: Callable[[], Iterable[Claim]],
+        renewing: asyncio.Lock,
     ) -> None:
         self._connection = connection
+        self._identity = identity
         self._known = known
         self._renewing = renewing
         self._newest_token = 0
@@ -90,12 +101,7 @@ class LostClaims:
     async def _look(self, worker_id: str, heard_of: int) -> bool:
         """Give back what is there; whether all could be, or others hold some of the rows."""
         async with self._renewing:
-            # Not beyond now: this request, too, may be carried out late, when there are newer claims.
-            [[now]] = await self._connection.fetch(working.read_clock())
-            until = max(now, int(datetime.now(UTC).timestamp() * 1_000_000))  # claims may go by this machine's clock
-            known = [key for claim in self._known() for key in claim.keys]
-            call = working.return_lost_claims(worker_id, after=heard_of, until=until, known=known)
-            [(returned, is_any_left)] = await self._connection.fetch(call)
+            returned, is_any_left = await self._connection.run(self._return(worker_id, heard_of))
         if returned:
             logger.warning(
                 "%d jobs were claimed over a connection that broke; they were given back",
@@ -103,3 +109,12 @@ class LostClaims:
                 extra={"event": "lost_claims_returned", "count": returned},
             )
         return not is_any_left
+
+    def _return(self, worker_id: str, heard_of: int) -> Steps[tuple[int, bool]]:
+        # This request, too, may be carried out late, when there are newer claims. Uncommitted, it comes to nothing.
+        yield Transaction()
+        known = [key for claim in self._known() for key in claim.keys]
+        after = None if worker_id == self._identity.id else heard_of
+        [(returned, is_any_left)] = yield working.return_lost_claims(worker_id, after=after, known=known)
+        yield Commit()
+        return int(returned), bool(is_any_left)

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     ForbiddenFlags: TypeAlias = Sequence[str] | Callable[[], Sequence[str] | Awaitable[Sequence[str]]]
 
 
+LEAST_MEMORY = 16 * 1024 * 1024
+"""Python itself takes as much: whoever gives less means another unit."""
+
+RECYCLING_LIMITS = {"max_jobs": 1, "child_max_jobs": 1, "max_memory": LEAST_MEMORY, "child_max_memory": LEAST_MEMORY}
+DEFAULT_RECOVERY = WorkerRecoveryConfig(enabled=True, recovery_delay=timedelta())
+"""For workers that are given no config. A job that kills its workers is stopped by its crashes, not by a delay."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerShutdownConfig:
     """How a worker ends.
@@ -55,9 +63,13 @@ class WorkerOptions:
         whatever gathers while one write is under way goes with the next
     local_queue: claim jobs ahead of the free slots; see docs/local-queue.md (default: claim what can start at once)
     crontabs: schedules, as `Crontab` values or crontab text, on top of those of the app; see docs/cron.md
-    recovery: signs of life, and recovery of the jobs of dead workers; see docs/recovery.md (default: off)
-    heartbeat_interval, sweep_interval, sweep_threshold, recovery_delay: single settings of `recovery`, for short; each
-        turns it on
+    recovery: heartbeats, and recovery of the jobs of dead workers; see docs/recovery.md (default: on, without a delay).
+        `WorkerRecoveryConfig()` turns it off
+    heartbeat_interval, sweep_interval, sweep_threshold, recovery_delay: single settings of `recovery`, for short; the
+        others have the defaults of `WorkerRecoveryConfig`
+    max_jobs: how many jobs to run before the worker ends, so that a new process can take its place; see docs/worker.md
+    max_memory: how many bytes of memory the process may use before the worker ends
+    child_max_jobs, child_max_memory: the same for each child process of tasks with `run_in="process"`; it is replaced
     extensions: values that handlers find in their context
     hooks: what to tell whom; see docs/hooks.md
     blocked_loop_threshold: how long a handler may block the event loop before the log names it; None never looks
@@ -77,7 +89,11 @@ class WorkerOptions:
     fail_job_batch_delay: timedelta | None = None
     local_queue: LocalQueueConfig | None = None
     crontabs: Sequence[Crontab | str] | Crontab | str = ()
-    recovery: WorkerRecoveryConfig = field(default_factory=WorkerRecoveryConfig)
+    recovery: WorkerRecoveryConfig = field(default_factory=lambda: DEFAULT_RECOVERY)
+    max_jobs: int | None = None
+    max_memory: int | None = None
+    child_max_jobs: int | None = None
+    child_max_memory: int | None = None
     extensions: Mapping[Any, Any] = field(default_factory=dict, repr=False)
     hooks: HookRegistry = field(default_factory=HookRegistry, repr=False)
     blocked_loop_threshold: timedelta | None = timedelta(seconds=1)
@@ -115,7 +131,9 @@ class WorkerOptions:
             "sweep_threshold": sweep_threshold,
             "recovery_delay": recovery_delay,
         }
-        self._override("recovery", lambda given: self.recovery.replaced(**given), recovery)
+        # Single settings are a config of the user's own, with a config's defaults.
+        chosen = WorkerRecoveryConfig() if self.recovery is DEFAULT_RECOVERY else self.recovery
+        self._override("recovery", lambda given: chosen.replaced(**given), recovery)
         problems = [*self._problems()]
         if problems:
             raise ConfigurationError("these worker options cannot work: " + "; ".join(problems))
@@ -125,8 +143,16 @@ class WorkerOptions:
         if chosen:
             object.__setattr__(self, name, changed(chosen))
 
+    def _problems_of_limits(self) -> list[str]:
+        limits = ((name, getattr(self, name), least) for name, least in RECYCLING_LIMITS.items())
+        return [
+            f"{name} must be at least {least:,}; got {limit!r}"
+            for name, limit, least in limits
+            if limit is not None and limit < least
+        ]
+
     def _problems(self) -> list[str]:
-        problems = []
+        problems = self._problems_of_limits()
         if not isinstance(self.concurrency, int) or self.concurrency < 1:
             problems.append(f"concurrency must be greater than 0; got {self.concurrency!r}")
         if self.max_connections < 1:

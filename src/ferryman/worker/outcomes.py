@@ -21,6 +21,17 @@ class Completed(msgspec.Struct, frozen=True, gc=False):
     seconds: float
 
 
+class Crash(msgspec.Struct, frozen=True, gc=False):
+    """The child process of an attempt died, for which nothing but the job can be to blame."""
+
+    most: int | None
+    """With so many crashes the job fails for good; None: it never does."""
+    window: float
+    """How long a crash counts, in seconds."""
+    last_error: str
+    """The error of the job if this crash was one too many."""
+
+
 class Failed(msgspec.Struct, frozen=True, gc=False):
     """The attempt failed."""
 
@@ -31,6 +42,7 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
     """Whether no other attempt will be made, even if some are left."""
     payload_json: str | None = None
     """What the next attempt shall work on instead."""
+    crash: Crash | None = None
 
 
 class Snoozed(msgspec.Struct, frozen=True, gc=False):
@@ -53,6 +65,9 @@ class Interrupted(msgspec.Struct, frozen=True, gc=False):
 
 class Unstarted(msgspec.Struct, frozen=True, gc=False):
     """The handler never began; the job goes back as if it had not been claimed."""
+
+    delay: float | None = None
+    """Seconds until it may be claimed again; None: it keeps its place."""
 
 
 Ending: TypeAlias = Completed | Failed | Snoozed | Interrupted | Unstarted

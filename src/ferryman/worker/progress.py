@@ -33,6 +33,8 @@ class Progress:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm()
+        self._open: set[Claim] = set()
+        """Claims whose attempts are under way. What is told by others comes too late."""
         self._told: dict[Claim, tuple[float, str | None]] = {}
         self._written: set[Claim] = set()
         self._ended: set[Claim] = set()
@@ -42,6 +44,7 @@ class Progress:
 
     def reporter(self, claim: Claim) -> Callable[[float, str | None], None]:
         """What the handler of this claim calls, from any thread."""
+        self._open.add(claim)
 
         def report(fraction: float, message: str | None) -> None:
             told = (float(fraction), None if message is None else storable_error(str(message))[:LONGEST_MESSAGE])
@@ -51,6 +54,7 @@ class Progress:
 
     def ended(self, claim: Claim) -> None:
         """The attempt is over, and so is its progress."""
+        self._open.discard(claim)
         self._told.pop(claim, None)
         if claim in self._written:
             self._written.discard(claim)
@@ -93,5 +97,7 @@ class Progress:
             self._ended.difference_update(ended)
 
     def _note(self, claim: Claim, told: tuple[float, str | None]) -> None:
+        if claim not in self._open:
+            return  # its attempt has ended before this was handed over
         self._told[claim] = told
         self._alarm.ring()

@@ -17,24 +17,27 @@ from typing import TYPE_CHECKING, Any
 import ferryman
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import DatabaseUnavailableError
-from ferryman.queries import working
+from ferryman.hooks.telling import Teller
+from ferryman.queries import beating, working
 from ferryman.recovery import retention
 from ferryman.recovery.beats import Beats
 from ferryman.recovery.metadata import worker_metadata
-from ferryman.recovery.policies import store_policies
+from ferryman.recovery.observation_log import HeldLock
+from ferryman.recovery.policies import own_policies, store_policies
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.sweeping import Sweep, sweep_once
+from ferryman.recovery.sweeping import Progress, Sweep, sweep_into
 from ferryman.recovery.vain_sweeps import VainSweeps
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeVar
 
     from ferryman.client import Client
-    from ferryman.database.steps import Steps
+    from ferryman.database.steps import Call, Row, Steps
     from ferryman.hooks import HookRegistry
+    from ferryman.recovery.results import SweepStaleWorkersResult
     from ferryman.recovery.settings import RecoverySettings
     from ferryman.recovery.watching import Dead
     from ferryman.tasks import Task
@@ -46,6 +49,8 @@ logger = logging.getLogger("ferryman.recovery")
 
 SWEEP_SECONDS = 300.0
 """How long a sweep may take. One that is cut short has recovered some jobs, and the next goes on with the others."""
+SECONDS_HELD = 60.0
+"""When another has held the lock of sweeps for so long, the log says who."""
 SECONDS_UNTIL_PRUNING = 60.0
 """After the start: workers that live for less than an hour must not leave records behind for ever."""
 SECONDS_BETWEEN_PRUNINGS = 3600.0
@@ -54,6 +59,7 @@ SECONDS_BETWEEN_PRUNINGS = 3600.0
 class Recovering:
     """Beats and sweeps, from the registration of the worker to its end.
 
+    state: what the worker is doing, written down with each beat
     on_swept: called on the event loop when others have taken our jobs; the identity is a new one by then
     on_recovered: called when jobs were recovered, which we may run ourselves; behind a pooler nobody hears of them
     """
@@ -68,6 +74,7 @@ class Recovering:
         hooks: HookRegistry,
         concurrency: int,
         prefetches: bool,
+        state: Callable[[], Mapping[str, Any]],
         on_swept: Callable[[], None],
         on_recovered: Callable[[], None],
     ) -> None:
@@ -84,12 +91,17 @@ class Recovering:
         self._dead: dict[str, Dead] = {}
         self._trouble = Trouble("recovering the jobs of dead workers")
         self._vain_sweeps = VainSweeps(settings.sweep_interval.total_seconds())
+        self._teller = Teller(hooks)
+        self._held_sweeps = HeldLock(
+            "the advisory lock of sweeps", "no worker can recover the jobs of dead workers", time.monotonic
+        )
         metadata = worker_metadata(
             settings,
             version=ferryman.__version__,
             tasks=[task.identifier for task in self._tasks],
             concurrency=concurrency,
             prefetches=prefetches,
+            policies=own_policies(self._tasks),
         )
         self._beats = Beats(
             client.address,
@@ -100,12 +112,13 @@ class Recovering:
             on_swept=self._was_swept,
             on_registered=lambda _: self._on_loop(self._registered.set),
             on_dead=self._found_dead,
+            state=state,
         )
 
-    @property
-    def is_safe(self) -> bool:
-        """Whether nobody can have taken us for dead, so that jobs may be started."""
-        return self._beats.lease.is_safe(time.monotonic())
+    def is_fenced(self) -> bool:
+        """Whether another worker may have declared this one dead. Then no job may be started."""
+        beats = self._beats
+        return not beats.lease.is_safe(beats.clock())
 
     async def start(self) -> None:
         """Register. Comes back when others know of us, and of what a crash means for our tasks."""
@@ -116,6 +129,7 @@ class Recovering:
 
     async def close(self, *, has_settled_all: bool) -> None:
         """Say goodbye. A worker that still holds jobs leaves without, and is found dead soon."""
+        await self._teller.close()
         await asyncio.to_thread(self._beats.close, deregister=has_settled_all)
 
     async def run(self) -> None:
@@ -142,10 +156,29 @@ class Recovering:
 
     @property
     def _is_in_charge(self) -> bool:
-        """Whether to do what one worker of the schema should do: the one that watches, or anyone behind a pooler."""
-        return self._beats.is_watching or self._beats.is_pooled
+        """True if this worker does what one of the schema should do: the watcher, or any that goes by beats alone."""
+        return self._beats.is_watching or self._beats.goes_by_beats
 
     async def _sweep(self, observed: Sequence[Dead], *, finds_orphans: bool) -> None:
+        result = await self._carry_out(observed, finds_orphans=finds_orphans)
+        for dead in observed:
+            if self._dead.get(dead.worker_id) is dead:
+                del self._dead[dead.worker_id]
+            if not result.is_already_running:
+                self._vain_sweeps.swept(dead, time.monotonic())
+        self._beats.attended(dead.death for dead in observed)
+        await self._follow_lock(is_held=result.is_already_running)
+
+    async def sweep_by_age(self) -> bool:
+        """Sweep as by hand, for a worker that does not live long enough to observe anything; True if jobs are free."""
+        try:
+            result = await self._carry_out(None, finds_orphans=True)
+        except Exception as error:  # noqa: BLE001 - the jobs that are due were run all the same
+            self._trouble.pause_after(error)
+            return False
+        return result.recovered_count > 0
+
+    async def _carry_out(self, observed: Sequence[Dead] | None, *, finds_orphans: bool) -> SweepStaleWorkersResult:
         sweep = Sweep(
             schema_name=self._client.schema.name,
             settings=self._settings,
@@ -154,14 +187,24 @@ class Recovering:
             observed=observed,
             finds_orphans=finds_orphans,
         )
-        result = await self._perform(sweep_once(sweep))
+        progress = Progress()
+        try:
+            result = await self._perform(sweep_into(progress, sweep))
+        finally:
+            self._teller.tell(*progress.events)
         if result.recovered_count:
             self._on_recovered()
-        for dead in observed:
-            if self._dead.get(dead.worker_id) is dead:
-                del self._dead[dead.worker_id]
-            if not result.is_already_running:
-                self._vain_sweeps.swept(dead, time.monotonic())
+        return result
+
+    async def _follow_lock(self, *, is_held: bool) -> None:
+        """Say who holds the lock of sweeps, if that goes on for long: nothing is recovered meanwhile."""
+        if not is_held:
+            self._held_sweeps.is_free()
+        elif self._held_sweeps.is_held(SECONDS_HELD):
+            for row in await self._perform(_one(beating.lock_holders(self._client.schema))):
+                holder = beating.LockHolder(*row)
+                if holder.lock == "sweep":
+                    self._held_sweeps.name(holder)
 
     async def _prune(self) -> None:
         await self._perform(retention.prune(self._client.schema.name, self._settings))
@@ -187,7 +230,9 @@ class Recovering:
     def _take_dead(self, dead: Sequence[Dead]) -> None:
         """Those that are worth a sweep. They are told of again for as long as they are registered."""
         now = time.monotonic()
-        self._dead.update({one.worker_id: one for one in dead if self._vain_sweeps.is_worth_it(one, now)})
+        worth_it = [one for one in dead if self._vain_sweeps.is_worth_it(one, now)]
+        self._dead.update({one.worker_id: one for one in worth_it})
+        self._beats.attended(one.death for one in dead if one not in worth_it)
         if self._dead:
             self._alarm.ring()
 
@@ -201,5 +246,6 @@ class Recovering:
         return time.monotonic() + seconds * random.uniform(0.8, 1.0)  # noqa: S311 - no secret depends on it
 
 
-def _one(call: Any) -> Steps[None]:
-    yield call
+def _one(call: Call) -> Steps[Sequence[Row]]:
+    rows = yield call
+    return rows

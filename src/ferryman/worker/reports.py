@@ -1,8 +1,9 @@
-"""Tells hooks and the log what was settled, after it was written."""
+"""Reports what was settled, after it was written, to the log and to hooks."""
 
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, assert_never
 
@@ -24,38 +25,69 @@ from ferryman.worker.outcomes import (
     Snoozed,
     Unstarted,
 )
+from ferryman.worker.telling import Telling
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ferryman.hooks import HookRegistry
     from ferryman.hooks.kinds import Observer
     from ferryman.worker.claims import Claim
     from ferryman.worker.outcomes import Settlement
+    from ferryman.worker.state import Tally
+
+    _Report = tuple[Settlement, bool]
+    """A settlement, and whether it was refused."""
 
 logger = logging.getLogger("ferryman.worker")
 
+_EVENTS = (JobComplete, JobFail, JobPermanentlyFail, JobInterrupted, SettleRefused)
+
 
 class Reports:
-    """Turns settlements into events and log lines."""
+    """Turns settlements into log lines, at once, and into events, which hooks are told of in their own time.
 
-    def __init__(self, hooks: HookRegistry, tasks: Mapping[int, str]) -> None:
+    tasks: the identifiers of tasks by their numbers
+    width: how many events hooks may be told of at the same time
+    """
+
+    def __init__(
+        self, hooks: HookRegistry, tasks: Callable[[], Mapping[int, str]], tally: Tally, *, width: int
+    ) -> None:
         self._hooks = hooks
         self._tasks = tasks
+        self._tally = tally
+        self._telling: Telling[_Report] = Telling(self._tell, width=width)
+        self.drain = self._telling.drain
+        self.close = self._telling.close
 
-    async def tell(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
-        """Tell about settlements."""
+    @property
+    def untold(self) -> int:
+        """How many settlements hooks have not been told of to the end."""
+        return self._telling.untold
+
+    def put(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """Report settlements."""
         wants_completed = self._hooks.wants(JobComplete)
-        for settlement in written:
-            if wants_completed or not isinstance(settlement.outcome, Completed):
-                await self._try(self._tell_written(settlement.claim, settlement.outcome), settlement.claim)
-        for settlement in refused:
-            await self._try(self._tell_refused(settlement.claim, settlement.outcome), settlement.claim)
+        reports = [
+            (settlement, False)
+            for settlement in written
+            if wants_completed or not isinstance(settlement.outcome, Completed)
+        ]
+        reports += [(settlement, True) for settlement in refused]
+        if not reports:
+            return
+        for settlement, is_refused in reports:
+            with self._containing(settlement.claim):
+                self._log(settlement.claim, settlement.outcome, is_refused=is_refused)
+        if self._hooks.wants_any(*_EVENTS):
+            self._telling.put(reports)
 
-    async def _try(self, telling: Awaitable[None], claim: Claim) -> None:
-        """Whatever is wrong with a job's row, settling goes on."""
+    @contextmanager
+    def _containing(self, claim: Claim) -> Iterator[None]:
+        """Whatever is wrong with a job's row, the others are reported."""
         try:
-            await telling
+            yield
         except Exception:
             logger.exception(
                 "the outcome of job %d was recorded, but could not be told",
@@ -63,44 +95,51 @@ class Reports:
                 extra={"event": "report_failed", "job_id": claim.job_id},
             )
 
-    async def _tell_written(self, claim: Claim, outcome: Outcome) -> None:
-        identifier = self._tasks.get(claim.task_id, "")
-        if isinstance(outcome, Failed):
-            first_line = outcome.error.partition("\n")[0]
+    def _log(self, claim: Claim, outcome: Outcome, *, is_refused: bool) -> None:
+        if is_refused:
+            logger.warning(
+                "job %d was taken away from this worker before it ended; its outcome was not recorded",
+                claim.job_id,
+                extra=self._fields("settlement_refused", claim),
+            )
+        elif isinstance(outcome, Failed):
+            self._tally.failed += 1
             logger.warning(
                 "job %d (%s) failed, attempt %d: %s",
                 claim.job_id,
-                identifier,
+                self._tasks().get(claim.task_id, ""),
                 claim.attempts,
-                first_line,
+                outcome.error.partition("\n")[0],
                 extra=self._fields("job_failed", claim),
             )
-        event = self._event(claim, outcome, identifier)
-        if event is not None:
-            await self._hooks.emit(event)
+        elif not isinstance(outcome, Completed):
+            self._tally.returned += 1
 
-    async def _tell_refused(self, claim: Claim, outcome: Outcome) -> None:
-        logger.warning(
-            "job %d was taken away from this worker before it ended; its outcome was not recorded",
-            claim.job_id,
-            extra=self._fields("settlement_refused", claim),
-        )
-        if self._hooks.wants(SettleRefused):
-            kind = _kind(outcome)
-            await self._hooks.emit(SettleRefused(job_id=claim.job_id, worker_id=claim.worker_id, outcome=kind))
+    async def _tell(self, report: _Report) -> None:
+        settlement, is_refused = report
+        claim, outcome = settlement.claim, settlement.outcome
+        with self._containing(claim):
+            event = self._refusal(claim, outcome) if is_refused else self._event(claim, outcome)
+            if event is not None:
+                await self._hooks.emit(event)
+
+    def _refusal(self, claim: Claim, outcome: Outcome) -> Observer | None:
+        if not self._hooks.wants(SettleRefused):
+            return None
+        return SettleRefused(job_id=claim.job_id, worker_id=claim.worker_id, outcome=_kind(outcome))
 
     def _fields(self, event: str, claim: Claim) -> dict[str, object]:
         """What a structured log keeps apart from the message."""
         return {
             "event": event,
             "job_id": claim.job_id,
-            "task": self._tasks.get(claim.task_id, ""),
+            "task": self._tasks().get(claim.task_id, ""),
             "attempt": claim.attempts,
             "worker_id": claim.worker_id,
         }
 
-    def _event(self, claim: Claim, outcome: Outcome, identifier: str) -> Observer | None:
-        worker_id = claim.worker_id
+    def _event(self, claim: Claim, outcome: Outcome) -> Observer | None:
+        worker_id, identifier = claim.worker_id, self._tasks().get(claim.task_id, "")
         match outcome:
             case Completed() if self._hooks.wants(JobComplete):
                 duration = timedelta(seconds=outcome.seconds)

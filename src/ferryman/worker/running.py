@@ -10,13 +10,16 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Unstarted
+from ferryman.worker.suspects import SECONDS_UNTIL_NEXT_ROOM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ferryman.tasks import Task
     from ferryman.worker.attempts import Attempts
+    from ferryman.worker.cancelling import Cancellations
     from ferryman.worker.claims import Claim
+    from ferryman.worker.identity import Identity
     from ferryman.worker.interruptions import Interruptions
     from ferryman.worker.outcomes import Outcome
     from ferryman.worker.settler import Settler
@@ -41,7 +44,9 @@ class Running:
     concurrency: how many slots there are
     take: the next job for a free slot, if one waits in a local queue
     marks: where the start of a job is marked, for those that need it; None if no job does
-    is_fenced: whether others may have taken this worker for dead
+    make_room: waits until a job that must run alone does; False if it must go back
+    is_fenced: whether others may have declared this worker dead; None if nobody would
+    identity: the name of the worker; what was claimed in another is lost
     on_end: called when a slot is free again
     """
 
@@ -55,7 +60,10 @@ class Running:
         find_task: Callable[[Claim], Task[..., Any]],
         take: Callable[[], Claim | None],
         marks: StartMarks | None,
-        is_fenced: Callable[[], bool],
+        make_room: Callable[[Claim], Awaitable[bool]],
+        is_fenced: Callable[[], bool] | None,
+        identity: Identity,
+        cancellations: Cancellations,
         interruptions: Interruptions,
         on_end: Callable[[], None],
     ) -> None:
@@ -66,7 +74,11 @@ class Running:
         self._find_task = find_task
         self._take = take
         self._marks = marks
+        self._make_room = make_room
         self._is_fenced = is_fenced
+        self._identity = identity
+        self._cancellations = cancellations
+        self._cancelled = cancellations.claims
         self._interruptions = interruptions
         self._on_end = on_end
         self._tasks: dict[Claim, asyncio.Task[None]] = {}
@@ -117,25 +129,38 @@ class Running:
             self._has_ended()
         if task is not None:
             self._attempts.lose(claim)
-            task.cancel()
+            self._cancellations.cancel(claim, task)
             # One that is cancelled before its first step never takes it.
             task.add_done_callback(lambda _: self._forget(claim))
 
     async def end(self, grace_seconds: float) -> None:
-        """Let jobs end within this time, then cancel them, then let go of those that do not listen."""
+        """Let jobs end within this time, then cancel them, then let go of those that do not listen.
+
+        A thread cannot be cancelled. It may end by itself for as long as the others have to notice.
+        """
         self._give_back_waiting()
         await self._wait(grace_seconds, or_hurry=True)
-        for task in self._tasks.values():
-            task.cancel()
+        in_threads = {claim for claim in self._tasks if self._find_task(claim).running.run_in == "thread"}
+        for claim, task in self._tasks.items():
+            if claim not in in_threads:
+                self._cancellations.cancel(claim, task)
         await self._wait(SECONDS_AFTER_CANCELLING, or_hurry=False)
-        for claim in [*self._tasks]:
-            logger.error(
-                "job %d goes on although it was cancelled; it is given back all the same",
-                claim.job_id,
-                extra={"event": "cancellation_ignored", "job_id": claim.job_id},
-            )
-            del self._tasks[claim]
-            await self._settle_interrupted(self._find_task(claim), claim, self._interruptions.usual)
+        left = [*self._tasks.items()]
+        self._tasks.clear()
+        await asyncio.gather(*(self._let_go(claim, task) for claim, task in left), return_exceptions=True)
+
+    async def _let_go(self, claim: Claim, task: asyncio.Task[None]) -> None:
+        """Give a job back whose handler may still run."""
+        if task.done():  # cancelled before its first step, it never took it
+            self._settler.settle(claim, Unstarted())
+            return
+        logger.error(
+            "job %d ignored its cancellation; giving it back while it may still be running",
+            claim.job_id,
+            extra={"event": "cancellation_ignored", "job_id": claim.job_id},
+        )
+        self._cancellations.cancel(claim, task)
+        await self._settle_interrupted(self._find_task(claim), claim, self._interruptions.usual)
 
     def describe(self, task: asyncio.Task[object]) -> str | None:
         """For the log: the job that an asyncio task runs. From any thread."""
@@ -155,8 +180,10 @@ class Running:
             return None
         if self._context is None:
             self._context = contextvars.copy_context()
-        # In a context of its own: what a handler leaves there is no business of the next.
-        task = asyncio.create_task(self._run(claim), name="a worker's slot", context=self._context.copy())
+        # In a context of its own: what a handler leaves there is no business of the next. Not made by the loop, whose
+        # task factory may be an eager one: a job would have ended before its claim is known to have a slot.
+        loop, context = asyncio.get_running_loop(), self._context.copy()
+        task = asyncio.Task(self._run(claim), loop=loop, name="a worker's slot", context=context)
         self._tasks[claim] = task
         return task
 
@@ -165,12 +192,28 @@ class Running:
 
         A claim can be older than it looks: the process may have been stopped while the reply was on its way.
         """
-        if self._stop.begun.is_set() or self._is_fenced():
+        if self._stop.begun.is_set() or (self._is_fenced is not None and self._is_fenced()):
             self._give_back_waiting()
             return None
-        if self._waiting:
-            return self._waiting.popleft()
-        return self._take() if len(self._tasks) < self._concurrency else None
+        # After the look at the fence: under a new name the worker is safe again, and what it had is lost.
+        name = self._identity.id
+        while self._waiting:
+            claim = self._waiting.popleft()
+            if claim.worker_id == name:
+                return claim
+            self._settler.settle(claim, Unstarted())
+        while len(self._tasks) < self._concurrency:
+            taken = self._take()
+            if taken is None or taken.worker_id == name:
+                return taken
+            self._settler.settle(taken, Unstarted())
+        return None
+
+    def may_start(self, claim: Claim) -> bool:
+        """Whether the job is still ours, as far as anybody can tell, so that its handler may be called."""
+        if self._is_fenced is not None and self._is_fenced():
+            return False
+        return claim.worker_id == self._identity.id
 
     def _give_back_waiting(self) -> None:
         while self._waiting:
@@ -185,43 +228,50 @@ class Running:
         assert me is not None  # noqa: S101 - it is a coroutine
         turn_ends = time.monotonic() + SECONDS_OF_A_TURN
         following: Claim | None = claim
-        is_fenced = self._is_fenced()  # the process may have been stopped since this began
-        while following is not None:
-            is_traceless = await self._attempt(following, me, is_fenced=is_fenced) and self._is_untouched()
-            following = self._next() if is_traceless and time.monotonic() < turn_ends else None
-            if following is not None:
-                self._tasks[following] = me
-        self._has_ended()
+        may_start = self.may_start(claim)  # the process may have been stopped since this began
+        try:
+            while following is not None:
+                is_traceless = await self._attempt(following, me, may_start=may_start) and self._is_untouched()
+                following = self._next() if is_traceless and time.monotonic() < turn_ends else None
+                if following is not None:
+                    self._tasks[following] = me
+        finally:
+            self._has_ended()
 
-    async def _attempt(self, claim: Claim, me: asyncio.Task[None], *, is_fenced: bool) -> bool:
+    async def _attempt(self, claim: Claim, me: asyncio.Task[None], *, may_start: bool) -> bool:
         """Make an attempt and settle its outcome; whether it has simply completed."""
-        outcome: Outcome | None = Unstarted()
+        outcome: Outcome = Unstarted()
         try:
             task = self._find_task(claim)
             if self._marks is not None and self._marks.are_needed(task, claim):
-                if not await self._is_marked(self._marks, claim):
-                    outcome = None  # somebody else has it
-                is_fenced = self._is_fenced()
-            if outcome is not None and not is_fenced:
+                unstarted = await self._before_start(self._marks, claim)
+                outcome = unstarted or outcome
+                may_start = unstarted is None and self.may_start(claim)
+            if may_start:
                 outcome = self._interruptions.usual
                 outcome = await self._attempts.of(task)(claim, me.cancelling)
         except asyncio.CancelledError:
-            pass
+            if isinstance(outcome, Interrupted) and not await self._cancellations.was_cancelled(claim):
+                outcome = Failed("CancelledError: a hook of this attempt was cancelled, and not by the worker")
         except BaseException:  # a handler that awaits a future which ends with GeneratorExit closes all of us
             logger.exception(
                 "job %d could not be run", claim.job_id, extra={"event": "job_not_run", "job_id": claim.job_id}
             )
             outcome = Failed("the worker could not run this job; see its log")
-        if claim not in self._tasks:
-            pass  # given up, and settled already
-        elif isinstance(outcome, Interrupted):
-            await self._settle_interrupted(self._find_task(claim), claim, outcome)
-        elif outcome is not None:
-            self._settler.settle(claim, outcome)
-        self._tasks.pop(claim, None)
+        try:
+            if claim in self._tasks:  # else it was given up, and is settled already
+                if isinstance(outcome, Interrupted):
+                    await self._settle_interrupted(self._find_task(claim), claim, outcome)
+                else:
+                    self._settler.settle(claim, outcome)
+        finally:
+            self._tasks.pop(claim, None)
+            if self._cancelled:
+                self._cancellations.forget(claim)
         return isinstance(outcome, Completed) and not me.cancelling()
 
     def _forget(self, claim: Claim) -> None:
+        self._cancellations.forget(claim)
         if self._tasks.pop(claim, None) is not None:
             self._has_ended()
 
@@ -238,18 +288,30 @@ class Running:
             return False
 
     async def _settle_interrupted(self, task: Task[..., Any], claim: Claim, outcome: Interrupted) -> None:
-        decided = await self._interruptions.decide(task, claim) if self._stop.begun.is_set() else outcome
-        if decided is None:
-            self._settler.leave_locked(claim)
-        else:
-            self._settler.settle(claim, decided)
+        decided: Interrupted | None = outcome
+        try:
+            if self._stop.begun.is_set() or self._stop.was_cancelled:
+                decided = await self._interruptions.decide(task, claim)
+        finally:  # whatever becomes of the question, the job is settled
+            if decided is None:
+                self._settler.leave_locked(claim)
+            else:
+                self._settler.settle(claim, decided)
 
-    async def _is_marked(self, marks: StartMarks, claim: Claim) -> bool:
+    async def _before_start(self, marks: StartMarks, claim: Claim) -> Unstarted | None:
+        """Make room for the job and mark its start, where that is needed. None if it may start; else its outcome."""
         self._unmarked.add(claim)
         try:
-            return await marks.mark(claim)
+            if claim.runs_alone and not await self._make_room(claim):
+                return Unstarted(SECONDS_UNTIL_NEXT_ROOM)
+            return None if await marks.mark(claim) else Unstarted()
         finally:
             self._unmarked.discard(claim)
+
+    async def finish(self) -> None:
+        """Wait for every job that has a slot, however long that takes."""
+        while self._tasks:
+            await asyncio.wait([*self._tasks.values()])
 
     async def _wait(self, seconds: float, *, or_hurry: bool) -> None:
         if self._tasks:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ferryman.errors import DatabaseError, DatabaseUnavailableError
+from ferryman.errors import FerrymanError
 from ferryman.queries import working
 from ferryman.worker import sync_points
+from ferryman.worker.duties import keep_doing
 from ferryman.worker.lanes import Lane, LendingLane
 from ferryman.worker.outcomes import (
     Completed,
@@ -30,10 +31,9 @@ from ferryman.worker.outcomes import (
 from ferryman.worker.writing import completion, giving_back, settling_what_is_free
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ferryman.database.steps import Call, Row
-    from ferryman.errors import FerrymanError
     from ferryman.worker.claims import Claim, Owner
     from ferryman.worker.connection import WorkerConnection
 
@@ -45,7 +45,8 @@ _UNSTORABLE = Failed("the outcome of this attempt could not be stored by Postgre
 class Settler:
     """Takes outcomes, and reports each one after it was written, or refused because the claim was lost.
 
-    report: gets the settlements of one write that were written, and those that were refused
+    report: gets the settlements of one write that were written, and those that were refused; it must be quick, and
+        hand over what takes time
     lends: whether somebody asks for completions to write in passing, whenever there are any
     """
 
@@ -53,7 +54,7 @@ class Settler:
         self,
         connection: WorkerConnection,
         *,
-        report: Callable[[Sequence[Settlement], Sequence[Settlement]], Awaitable[None]],
+        report: Callable[[Sequence[Settlement], Sequence[Settlement]], None],
         complete_delay: float = 0.0,
         fail_delay: float = 0.0,
         lends: bool = False,
@@ -63,7 +64,7 @@ class Settler:
         self._is_closed = False
         self._left_locked: list[Claim] = []
         self._completions = (
-            LendingLane("completing jobs", self._write_completed, self._replace, tell=self._tell_written)
+            LendingLane("completing jobs", self._write_completed, self._replace, report=self._report_lent)
             if lends and complete_delay <= 0
             else Lane("completing jobs", self._write_completed, self._replace, delay=complete_delay)
         )
@@ -118,9 +119,7 @@ class Settler:
         """Write what comes, until cancelled."""
         async with asyncio.TaskGroup() as duties:
             for lane in self._lanes:
-                duties.create_task(lane.run(), name=lane.duty)
-            if isinstance(self._completions, LendingLane):
-                duties.create_task(self._completions.run_telling(), name="telling what was completed in passing")
+                duties.create_task(keep_doing(lane.run, lane.duty), name=lane.duty)
 
     async def run_until_closed(self) -> None:
         """Write what comes, and go on when cancelled before `close`.
@@ -153,9 +152,9 @@ class Settler:
         written = {job_id: False for (done,) in rows for job_id in (tried if done is None else done)}
         return [*held_up, *await self._report_written(settlements, written, held_up)]
 
-    async def _tell_written(self, settlements: Sequence[Settlement]) -> None:
+    def _report_lent(self, settlements: Sequence[Settlement]) -> None:
         sync_points.reach("settle_committed")
-        await self._report(settlements, ())
+        self._report(settlements, ())
 
     async def _write_released(self, settlements: Sequence[Settlement], skips: bool) -> Sequence[Settlement]:
         rows, held_up = await self._written(settlements, giving_back, skips=skips)
@@ -166,24 +165,32 @@ class Settler:
         """What handlers have completed is gone; what is still there was not committed, and ends otherwise."""
         rows, held_up = await self._written(settlements, giving_back, skips=skips)
         written: dict[int, bool] = {row[0]: row[1] for row in rows}
-        owners = await self._owners(settlements)
+        left_out = {settlement.claim for settlement in held_up}
+        # First: by now another worker may have completed what was just given back.
+        given_back = [
+            Settlement(claim, outcome.otherwise)
+            for claim, outcome in ((each.claim, each.outcome) for each in settlements)
+            if isinstance(outcome, CompletedByHandler) and claim.job_id in written and claim not in left_out
+        ]
+        self._report(_as_written(given_back, written), ())
+        others = [each for each in settlements if each.claim not in left_out and each.claim.job_id not in written]
+        if not others:
+            return held_up
+        owners = await self._owners(others)
+        if owners is None:
+            return [*held_up, *others]
         done: list[Settlement] = []
         refused: list[Settlement] = []
-        undecided: list[Settlement] = []
-        for settlement in settlements:
+        undecided: list[Settlement] = [*held_up]
+        for settlement in others:
             match settlement:
-                case Settlement(claim) if settlement in held_up:
-                    undecided.append(settlement)
-                case Settlement(claim, CompletedByHandler(otherwise=otherwise)) if claim.job_id in written:
-                    # First: by now another worker may have completed what was just given back.
-                    done.append(Settlement(claim, otherwise))
                 case Settlement(claim, CompletedByHandler(seconds=seconds)) if claim.job_id not in owners:
                     done.append(Settlement(claim, Completed(seconds)))
                 case Settlement(claim) if claim.is_of(owners[claim.job_id]):
                     undecided.append(settlement)
                 case Settlement(claim, CompletedByHandler(otherwise=otherwise)):
                     refused.append(Settlement(claim, otherwise))
-        await self._report(_as_written(done, written), refused)
+        self._report(done, refused)
         return undecided
 
     async def _written(
@@ -207,26 +214,41 @@ class Settler:
         """
         sync_points.reach("settle_committed")
         if len(written) == len(settlements):
-            await self._report(_as_written(settlements, written), ())
+            self._report(_as_written(settlements, written), ())
             return ()
         left_out = {settlement.claim for settlement in held_up}
         tried = [settlement for settlement in settlements if settlement.claim not in left_out]
         unwritten = _unwritten(tried, written)
-        owners = await self._owners(unwritten) if unwritten else {}
+        unclear = {each.claim for each in unwritten}
+        # Reported before anything is asked: whatever becomes of the question, these are written.
+        self._report(_as_written([each for each in tried if each.claim not in unclear], written), ())
+        if not unwritten:
+            return ()
+        owners = await self._owners(unwritten)
+        if owners is None:
+            return unwritten
         ours = {each.claim for each in unwritten if each.claim.is_of(owners.get(each.claim.job_id))}
         refused = {each.claim for each in unwritten if not _was_written_before(each, owners)} - ours
-        done = [each for each in tried if each.claim not in ours and each.claim not in refused]
-        await self._report(_as_written(done, written), [each for each in tried if each.claim in refused])
-        return [each for each in tried if each.claim in ours]
+        done = [each for each in unwritten if each.claim not in ours and each.claim not in refused]
+        self._report(_as_written(done, written), [each for each in unwritten if each.claim in refused])
+        return [each for each in unwritten if each.claim in ours]
 
-    async def _owners(self, settlements: Sequence[Settlement]) -> dict[int, Owner]:
-        """Who has locked these jobs, and by which token, as far as they are still there. Asked after a write."""
-        call = working.find_jobs([settlement.claim.job_id for settlement in settlements])
+    async def _owners(self, settlements: Sequence[Settlement]) -> dict[int, Owner] | None:
+        """Who has locked these jobs, and by which token, as far as they are still there; None if that is not known.
+
+        Asked after a write, which was carried out: it must not be reported as failed because of this question.
+        """
+        job_ids = [settlement.claim.job_id for settlement in settlements]
         try:
-            rows = await self._connection.fetch(call)
-        except DatabaseError as error:
-            # Whatever became of this question, the write before it was carried out: who starts over must know.
-            raise DatabaseUnavailableError(str(error)) from None
+            rows = await self._connection.fetch(working.find_jobs(job_ids))
+        except FerrymanError as error:
+            logger.warning(
+                "could not ask who owns %d jobs whose outcomes were not written; retrying: %s",
+                len(settlements),
+                error,
+                extra={"event": "owners_unknown", "count": len(settlements)},
+            )
+            return None
         return {job_id: (locked_by, token) for job_id, locked_by, token in rows}
 
     def leave_locked(self, claim: Claim) -> None:
@@ -234,11 +256,16 @@ class Settler:
         self._left_locked.append(claim)
 
     @property
+    def left_locked(self) -> Sequence[Claim]:
+        """The claims whose jobs stay locked although they have ended."""
+        return self._left_locked
+
+    @property
     def held_claims(self) -> list[Claim]:
         """The claims of outcomes that are not written yet, or never will be."""
         return [*self._left_locked, *(settlement.claim for lane in self._lanes for settlement in lane.settlements)]
 
-    def _replace(self, settlement: Settlement, error: FerrymanError) -> None:
+    def _replace(self, settlement: Settlement, error: Exception) -> None:
         """Settle a job in another way when PostgreSQL refuses to store how it ended."""
         job_id = settlement.claim.job_id
         if settlement.outcome is _UNSTORABLE:
@@ -254,6 +281,7 @@ class Settler:
             "the outcome of job %d could not be stored: %s",
             job_id,
             error,
+            exc_info=None if isinstance(error, FerrymanError) else error,
             extra={"event": "outcome_unstorable", "job_id": job_id},
         )
         self.settle(settlement.claim, _UNSTORABLE)

@@ -1,8 +1,9 @@
-"""Marks the start of jobs that were claimed ahead, where a crash would otherwise be misjudged.
+"""Marks the start of jobs, where a crash would otherwise be misjudged.
 
-A worker with a local queue holds jobs that it has not started. When it dies, a job whose task says `on_crash="fail"` or
-`"retry"`, or that has crashed before, must be known to have started or not. So it starts only after its mark is
-written. All that want to start at one moment share a statement; jobs that nobody needs to know about have none.
+When a worker dies, a job that has crashed before must be known to have started or not. In a worker with a local queue,
+which holds jobs that it has not started, the same holds for a job whose task says `on_crash="fail"` or `"retry"`, and
+for one that was on the worker's list of unstarted jobs. So these start only after their mark is written. All that want
+to start at one moment share a statement; other jobs have no mark.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ferryman.errors import DatabaseError
+from ferryman.errors import FerrymanError
 from ferryman.queries import recovering
 from ferryman.recovery.policies import must_be_marked
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from ferryman.retries import OnCrash
     from ferryman.tasks import Task
     from ferryman.worker.claims import Claim
@@ -27,11 +30,16 @@ SECONDS_UNTIL_HELD_ROWS_ARE_FREE = 0.2
 
 
 class StartMarks:
-    """Writes marks, and says which jobs may start."""
+    """Writes marks, and says which jobs may start.
 
-    def __init__(self, connection: WorkerConnection, default: OnCrash) -> None:
+    default: the policy of tasks that have none; None if the worker starts all that it claims
+    listed: claims that others know not to have started
+    """
+
+    def __init__(self, connection: WorkerConnection, default: OnCrash | None, *, listed: Container[Claim] = ()) -> None:
         self._connection = connection
         self._default = default
+        self._listed = listed
         self._waiting: dict[Claim, asyncio.Future[bool]] = {}
         self._alarm = Alarm()
         self._writing: asyncio.Task[None] | None = None
@@ -39,7 +47,11 @@ class StartMarks:
 
     def are_needed(self, task: Task[..., Any], claim: Claim) -> bool:
         """Whether others must know that this job has begun, before it does."""
-        return must_be_marked(task.running.on_crash, self._default, claim.last_error)
+        if claim.crash_flags:
+            return True
+        if self._default is None:
+            return False
+        return must_be_marked(task.running.on_crash, self._default) or claim in self._listed
 
     async def mark(self, claim: Claim) -> bool:
         """Whether the job may start; if not, it is no longer ours. Comes back when the database knows."""
@@ -57,8 +69,13 @@ class StartMarks:
             while self._waiting:
                 self._alarm.hush()
                 group, self._waiting = self._waiting, {}
-                for worker_id in {claim.worker_id for claim in group}:
-                    await self._write_group(worker_id, group)
+                try:
+                    for worker_id in {claim.worker_id for claim in group}:
+                        await self._write_group(worker_id, group)
+                except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+                    for future in group.values():
+                        if not future.done():
+                            future.set_exception(error)
                 if self._waiting:
                     await self._alarm.wait(SECONDS_UNTIL_HELD_ROWS_ARE_FREE)
         finally:
@@ -70,7 +87,7 @@ class StartMarks:
             claims = [(claim.job_id, claim.token) for claim in wanted]
             try:
                 rows = await self._connection.fetch(recovering.mark_started(worker_id, claims))
-            except DatabaseError as error:
+            except FerrymanError as error:
                 await asyncio.sleep(self._trouble.pause_after(error))
                 continue
             self._trouble.is_over()

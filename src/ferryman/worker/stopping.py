@@ -27,12 +27,21 @@ class Stopping:
         self.begun = asyncio.Event()
         self.hurried = asyncio.Event()
         self.by_signal = False
+        self.retired_because: str | None = None
+        """Why the worker takes no more jobs, if nobody asked it to stop."""
         self._begun_at: float | None = None
         self._limit: asyncio.Timeout | None = None
         self._limit_seconds = 0.0
         self._on_request = on_request
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        self._task = asyncio.current_task()
+        self._cancelled_before = 0 if self._task is None else self._task.cancelling()
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether the asyncio task that runs the worker was cancelled."""
+        return self._task is not None and self._task.cancelling() > self._cancelled_before
 
     def request(self, *, by_signal: bool = False) -> None:
         """Begin to end; asked again, end at once. From any thread; nothing happens once the loop is gone."""
@@ -42,6 +51,12 @@ class Stopping:
             return
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._requested)
+
+    def retire(self, reason: str) -> None:
+        """Begin to end without a limit: running jobs may take as long as they like, unless a request follows."""
+        self.retired_because = reason
+        self.begun.set()
+        self._on_request()
 
     def _requested(self) -> None:
         now = self._loop.time()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ferryman.app import App
     from ferryman.client import Client
 
+logger = logging.getLogger("ferryman.worker")
+
 _FOR_EVER = 86_400.0 * 365
 
 
@@ -38,7 +41,10 @@ class Worker:
         self._app = app
         chosen = options or app.worker_options
         self._options = WorkerOptions(**given) if chosen is None else replace(chosen, **given)
-        self._identity = Identity(registers=self._options.recovery.settings.enabled)
+        recovery = self._options.recovery.settings
+        self._identity = Identity(registers=recovery.enabled)
+        for doubt in recovery.doubts if recovery.enabled else ():
+            logger.warning("%s", doubt, extra={"event": "recovery_setting_unusual"})
         self._alarm = Alarm()
         self._stopping: Stopping | None = None
         self._stop_requests: list[bool] = []
@@ -48,6 +54,11 @@ class Worker:
     def worker_id(self) -> str:
         """The name that claimed jobs carry in the database. A worker that was taken for dead goes on as another."""
         return self._identity.id
+
+    @property
+    def recycled_because(self) -> str | None:
+        """Why the worker ended by itself: it has run `max_jobs`, or used more than `max_memory`. None if it did not."""
+        return None if self._stopping is None else self._stopping.retired_because
 
     def request_shutdown(self, *, by_signal: bool = False) -> None:
         """Ask the worker to end. Running jobs get their grace period; asked again, they are cancelled at once.
@@ -59,7 +70,8 @@ class Worker:
             self._stopping.request(by_signal=by_signal)
 
     async def run(self) -> None:
-        """Run jobs until told to stop. Trouble with the database never ends it.
+        """Run jobs until told to stop, or until `max_jobs` or `max_memory` is reached. Trouble with the database never
+        ends it.
 
         What can end it: a database that cannot be reached at the start, and a schema that somebody has migrated to a
         revision which this version does not support. Running jobs are settled before the error is raised.
@@ -125,6 +137,8 @@ class Worker:
         """Refuse tasks that could not run before the first job meets them, and schedules that cannot be told apart."""
         self._app.registry.check()
         crontabs_from([*self._app.crontabs, *crontabs_from(self._options.crontabs)])
-        for task in self._app.tasks.values():
-            if task.running.run_in == "process":
-                TaskPlace.of(task)
+        in_children = [TaskPlace.of(task) for task in self._app.tasks.values() if task.running.run_in == "process"]
+        if any(place.is_in_the_script for place in in_children):
+            from ferryman.worker.children.unguarded import refuse_unguarded_script  # noqa: PLC0415 - of few programs
+
+            refuse_unguarded_script()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ferryman.database.steps import Call, Row, Steps
-    from ferryman.worker.outcomes import Ending, Settlement
+    from ferryman.worker.outcomes import Crash, Ending, Settlement
 
 _encoder = msgspec.json.Encoder()
 
@@ -57,21 +58,30 @@ def _release(settlement: Settlement, token: int) -> dict[str, Any]:
 
 
 def _effect(outcome: Ending) -> dict[str, Any]:
+    """What is sent. Plain values only: hooks and handlers may have given subclasses, which cannot be encoded."""
     match outcome:
         case Failed():
             effect = "fail" if outcome.is_final else "retry"
             return {
                 "effect": effect, "error": outcome.error, "delay": outcome.delay, "payload": outcome.payload_json,
+                "clears": outcome.crash is None, **_crash(outcome.crash),
             }  # fmt: skip
         case Snoozed():
-            return {"effect": "return", "delay": outcome.delay}
+            return {"effect": "return", "delay": outcome.delay, "clears": True}
         case Interrupted():
             effect = "retry" if outcome.uses_attempt else "return"
             return {
                 "effect": effect, "error": outcome.error, "delay": outcome.delay,
-                "run_at": outcome.run_at, "attempts": outcome.attempts,
+                "run_at": None if outcome.run_at is None else outcome.run_at.astimezone(UTC).isoformat(),
+                "attempts": None if outcome.attempts is None else int(outcome.attempts),
             }  # fmt: skip
         case Unstarted():
-            return {"effect": "return"}
+            return {"effect": "return", "delay": outcome.delay}
         case Completed():
             raise AssertionError("completions have a lane of their own")
+
+
+def _crash(crash: Crash | None) -> dict[str, Any]:
+    if crash is None:
+        return {}
+    return {"most_crashes": crash.most, "crash_window": crash.window, "last_error": crash.last_error}

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ferryman import App, WorkerContext
@@ -185,16 +186,30 @@ def return_a_lambda() -> object:
     return lambda: None
 
 
-class OnlyHere:
-    """Can be pickled in a child and not be read by its worker."""
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return eval, ("1 / 0",)
+@dataclass
+class Model:
+    at: datetime
+    many: list[int]
+    name: str
 
 
 @app.task
-def return_the_unreadable() -> object:
-    return OnlyHere()
+def return_a_model() -> Model:
+    return Model(datetime(2026, 1, 1, tzinfo=UTC), [1, 2**80], "résumé")
+
+
+@app.task
+def repeated(text: str, count: int) -> str:
+    return text * count
+
+
+kept = bytearray()
+
+
+@app.task
+def keep(size: int) -> None:
+    """Leak memory."""
+    kept.extend(b"x" * size)
 
 
 @app.task

@@ -28,7 +28,7 @@ async def test_a_segfault_is_named_and_the_next_job_gets_a_new_process(pool: Chi
     with pytest.raises(WorkerCrashed) as crash:
         await pool.run(order)
     assert str(crash.value) == f"the process that ran {order} was ended by SIGSEGV"
-    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
+    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -52,7 +52,7 @@ async def test_a_process_that_is_killed_takes_only_its_own_job_along(pool: Child
         (tmp_path / "go").touch()
     assert isinstance(crash, WorkerCrashed)
     assert str(crash).startswith(f"the process that ran {victim} was ended by SIGKILL")
-    assert bystander.result() == ChildSuccess(str(tmp_path / "other"))
+    assert bystander.result() == ChildSuccess.of(str(tmp_path / "other"))
 
 
 async def test_a_crash_is_noticed_though_a_forked_process_holds_the_channel_open(
@@ -85,7 +85,7 @@ async def test_a_c_loop_that_never_ends_is_killed_when_its_time_is_over(pool: Ch
         await pool.run(order, timedelta(seconds=2))
     assert str(late.value) == f"{order} ran for more than 2 s; its process was ended"
     assert not is_running(await noted_pid(tmp_path / "loop"))
-    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
+    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
 
 
 async def test_a_cancelled_call_comes_back_when_its_process_is_gone(pool: ChildPool, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ async def run(pool: ChildPool, order: ChildOrder) -> ChildResult:
 
 async def test_records_arrive_as_they_were_logged(pool: ChildPool, caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("tests.quiet").setLevel(logging.ERROR)
-    assert await run(pool, order_for(tasks.log_all_sorts)) == ChildSuccess(False)
+    assert await run(pool, order_for(tasks.log_all_sorts)) == ChildSuccess.of(False)
     first, second = caplog.records
     assert (first.name, first.levelname, first.getMessage()) == ("tests.children", "WARNING", "1 one")
     assert first.pathname == tasks.__file__
@@ -61,10 +61,10 @@ async def test_what_the_worker_wants_to_know_is_told_with_each_order(
     pool: ChildPool, caplog: pytest.LogCaptureFixture
 ) -> None:
     logging.getLogger("tests.children").setLevel(logging.DEBUG)
-    assert await run(pool, order_for(tasks.log_all_sorts)) == ChildSuccess(True)
+    assert await run(pool, order_for(tasks.log_all_sorts)) == ChildSuccess.of(True)
     assert "only for those who look closely" in caplog.messages
     logging.getLogger("tests.children").setLevel(logging.NOTSET)
-    assert await run(pool, order_for(tasks.log_all_sorts)) == ChildSuccess(False)
+    assert await run(pool, order_for(tasks.log_all_sorts)) == ChildSuccess.of(False)
     caplog.clear()
     logging.disable(logging.CRITICAL)
     await run(pool, order_for(tasks.log_all_sorts))
@@ -90,7 +90,7 @@ async def test_what_was_logged_before_a_crash_arrives_in_order(
 async def test_threads_and_finalizers_that_log_at_once_neither_block_nor_mix_up_the_answer(
     pool: ChildPool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert await run(pool, order_for(tasks.log_much, count=2_000)) == ChildSuccess("done")
+    assert await run(pool, order_for(tasks.log_much, count=2_000)) == ChildSuccess.of("done")
     for name in ("tests.main", "tests.thread"):
         assert [r.getMessage() for r in caplog.records if r.name == name] == [str(number) for number in range(2_000)]
     assert any(record.name == "tests.finalizers" for record in caplog.records)
@@ -99,7 +99,7 @@ async def test_threads_and_finalizers_that_log_at_once_neither_block_nor_mix_up_
 async def test_a_forked_process_does_not_speak_in_the_name_of_the_child(
     pool: ChildPool, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert await run(pool, order_for(tasks.log_in_a_fork)) == ChildSuccess(None)
+    assert await run(pool, order_for(tasks.log_in_a_fork)) == ChildSuccess.of(None)
     assert caplog.messages == []
     assert capfd.readouterr().err == "from a fork\n"
 
@@ -112,7 +112,7 @@ async def test_a_child_that_logs_all_the_time_leaves_others_their_turn_and_ends_
     # Slower than the child, so that there is always something to read.
     chatter = asyncio.create_task(pool.run(order, timedelta(seconds=2), on_note=lambda _: time.sleep(0.001)))
     pid = await noted_pid(note)
-    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
+    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
     with pytest.raises(TimeoutError, match="ran for more than 2 s"):
         await chatter
     await gone(pid)

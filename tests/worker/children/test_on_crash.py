@@ -6,10 +6,11 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from psycopg.rows import namedtuple_row
 
 from ferryman import App, WorkerRecoveryConfig
 from ferryman.hooks import HookRegistry, JobFail, JobPermanentlyFail
-from tests.support.workers import jobs, only_job, run_all
+from tests.support.workers import due_now, jobs, only_job, run_all
 from tests.worker import process_tasks
 from tests.worker.children import dies_in_children
 
@@ -27,16 +28,32 @@ def app(database: str) -> App:
     return made
 
 
-async def outcome(app: App, client: Client, connection: psycopg.Connection, task: str, **given: Any) -> tuple[Any, str]:
-    """The job of a task after its first attempt, and what hooks were told of it."""
+TO_TASK = """
+    update graphile_worker._private_jobs
+    set task_id = (select id from graphile_worker._private_tasks where identifier = %s) where id = %s
+"""
+
+
+def crashes(connection: psycopg.Connection) -> list[Any]:
+    """What was written down of crashes."""
+    rows = connection.cursor(row_factory=namedtuple_row).execute(
+        "select * from graphile_worker._ferryman_crashes order by id"
+    )
+    return rows.fetchall()
+
+
+async def outcome(
+    app: App, client: Client, connection: psycopg.Connection, task: str | None, **given: Any
+) -> tuple[Any, str]:
+    """The job of a task after its first attempt, or that of before after its next, and what hooks were told of it."""
     told: list[str] = []
     hooks = HookRegistry()
     for kind in (JobFail, JobPermanentlyFail):
         hooks.on(kind, lambda event: told.append(type(event).__name__))
-    await client.add_raw_job(task, {})
+    if task is not None:
+        await client.add_raw_job(task, {})
     await run_all(app, hooks=hooks, **given)
     [event] = told
-    assert connection.execute("select from graphile_worker._ferryman_crashes").fetchall() == []
     return only_job(connection), event
 
 
@@ -48,6 +65,40 @@ async def test_the_death_of_a_child_is_a_failed_attempt(
     assert job.last_error.startswith(f"WorkerCrashed: the process that ran job {job.id} ('{task}') ended itself")
     assert (job.attempts, job.locked_by, event) == (1, None, "JobFail")
     assert job.due_in > 0
+    [crash] = crashes(connection)
+    assert (crash.job_id, crash.started, crash.decision) == (job.id, True, "retry")
+    assert (crash.attempt, crash.reason, crash.worker_id) == (1, "child process died", crash.recovered_by)
+
+
+@pytest.mark.parametrize(("limit", "decisions"), [(2, ["retry", "poisoned"]), (None, ["retry"] * 4)])
+async def test_a_job_whose_child_dies_again_and_again_fails_for_good_at_its_last_allowed_crash(
+    app: App, client: Client, connection: psycopg.Connection, limit: int | None, decisions: list[str]
+) -> None:
+    recovery = WorkerRecoveryConfig(max_crashes=limit)
+    job, event = await outcome(app, client, connection, "die", recovery=recovery)
+    while len(crashes(connection)) < len(decisions):
+        assert (job.attempts < job.max_attempts, event, [*job.flags]) == (True, "JobFail", ["ferryman:crashed"])
+        due_now(connection)
+        job, event = await outcome(app, client, connection, None, recovery=recovery)
+    assert [crash.decision for crash in crashes(connection)] == decisions
+    if limit is not None:
+        assert (job.attempts, job.flags, event) == (job.max_attempts, None, "JobPermanentlyFail")
+        assert "This was crash number 2 within 72 h, so the job failed for good." in job.last_error
+
+
+async def test_an_ordinary_end_between_two_crashes_lets_them_count_no_longer(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    recovery = WorkerRecoveryConfig(max_crashes=2)
+    job, _ = await outcome(app, client, connection, "die", recovery=recovery)
+    connection.execute(TO_TASK, ("break_down", job.id))
+    due_now(connection)
+    job, _ = await outcome(app, client, connection, None, recovery=recovery)
+    assert (job.flags, job.attempts) == (None, 2)
+    connection.execute(TO_TASK, ("die", job.id))
+    due_now(connection)
+    job, event = await outcome(app, client, connection, None, recovery=recovery)
+    assert (job.attempts, event) == (3, "JobFail")
 
 
 async def test_a_task_that_must_not_be_repeated_fails_for_good_when_its_child_dies(

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman.errors import ConfigurationError, TaskError
-from ferryman.worker.children import ChildPool, ChildSuccess, PoolClosedError, importing, refuse_while_importing
+from ferryman.importing import importing_for_a_task, refuse_while_importing
+from ferryman.worker.children import ChildPool, ChildSuccess, PoolClosedError
 from tests.support.processes import gone, is_running, noted_pid
 from tests.support.waiting import until
 from tests.worker.children import slow_to_import, tasks
@@ -38,21 +39,39 @@ async def test_as_many_run_at_once_as_the_pool_is_large_and_the_rest_wait(pool: 
         pids = {await noted_pid(note) for note in notes[:2]}
         assert not notes[2].exists()
         (tmp_path / "go").touch()
-    assert [task.result() for task in running] == [ChildSuccess(str(note)) for note in notes]
+    assert [task.result() for task in running] == [ChildSuccess.of(str(note)) for note in notes]
     assert await noted_pid(notes[2]) in pids
+
+
+async def test_a_child_is_replaced_after_so_many_jobs() -> None:
+    async with ChildPool(1, max_jobs=2) as pool:
+        pids = [await own_pid(pool) for _ in range(5)]
+        assert (pids[0] == pids[1], pids[2] == pids[3], len({*pids})) == (True, True, 3)
+        for pid in pids[:4]:
+            await gone(pid)
+
+
+async def test_a_child_that_uses_more_memory_than_it_may_is_replaced_after_its_job() -> None:
+    limit = 400 * 1024 * 1024
+    async with ChildPool(1, max_memory=limit) as pool:
+        first = await own_pid(pool)
+        assert await own_pid(pool) == first
+        await pool.run(order_for(tasks.keep, size=limit))
+        assert await own_pid(pool) != first
+        await gone(first)
 
 
 async def test_an_idle_child_is_dismissed_after_a_while() -> None:
     async with ChildPool(1, idle_timeout=timedelta(seconds=0.01)) as pool:
         await gone(await own_pid(pool))
         await until(lambda: not pool._endings, "nothing left to do")
-        assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
+        assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
 
 
 async def test_the_time_to_import_a_module_is_not_the_time_of_its_task() -> None:
     async with ChildPool(1) as pool:
         order = order_for(slow_to_import.hurry)
-        assert await pool.run(order, timedelta(seconds=2)) == ChildSuccess("in time")
+        assert await pool.run(order, timedelta(seconds=2)) == ChildSuccess.of("in time")
 
 
 async def test_an_import_that_takes_too_long_is_ended_and_named() -> None:
@@ -73,7 +92,7 @@ async def test_closing_ends_idle_children_and_lets_busy_ones_finish(tmp_path: Pa
     (tmp_path / "go").touch()
 
     await closing
-    assert await running == ChildSuccess(str(tmp_path / "busy"))
+    assert await running == ChildSuccess.of(str(tmp_path / "busy"))
     assert not is_running(busy)
 
 
@@ -114,7 +133,7 @@ async def test_signals_that_stop_a_service_leave_running_tasks_alone(pool: Child
     os.kill(pid, signal.SIGINT)
     os.kill(pid, signal.SIGTERM)
     (tmp_path / "go").touch()
-    assert await running == ChildSuccess(str(tmp_path / "busy"))
+    assert await running == ChildSuccess.of(str(tmp_path / "busy"))
 
 
 async def test_a_child_inherits_no_files_but_its_own_channel(pool: ChildPool, tmp_path: Path) -> None:
@@ -139,7 +158,7 @@ async def test_without_files_to_spare_one_job_fails_and_the_pool_goes_on(
         patch.setattr(socket, "socketpair", exhausted)
         with pytest.raises(OSError, match="Too many open files"):
             await pool.run(order_for(tasks.add, a=1, b=2))
-    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
+    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
 
 
 async def test_without_threads_to_spare_one_job_fails_and_no_process_stays(
@@ -152,7 +171,7 @@ async def test_without_threads_to_spare_one_job_fails_and_no_process_stays(
         patch.setattr(threading.Thread, "start", exhausted)
         with pytest.raises(RuntimeError, match="can't start new thread"):
             await pool.run(order_for(tasks.add, a=1, b=2))
-    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess(3)
+    assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
 
 
 async def test_what_a_task_prints_appears_where_the_worker_prints(
@@ -169,7 +188,7 @@ def test_a_pool_has_room_for_at_least_one() -> None:
 
 def test_a_worker_does_not_start_while_a_child_imports_its_script() -> None:
     refuse_while_importing()
-    with importing._marked("shop.tasks"), pytest.raises(TaskError, match=r"importing 'shop.tasks' starts a worker"):
+    with importing_for_a_task("shop.tasks"), pytest.raises(TaskError, match=r"importing 'shop.tasks' starts a worker"):
         refuse_while_importing()
 
 

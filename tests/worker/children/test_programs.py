@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.processes import gone, noted_pid
+from tests.support.workers import jobs
+
+if TYPE_CHECKING:
+    import psycopg
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -23,7 +29,7 @@ FROM_ROOT = {**os.environ, "PYTHONPATH": str(ROOT)}
     "command", [[str(HERE / "script.py")], ["-m", "tests.worker.children.script"]], ids=["path", "module"]
 )
 def test_tasks_of_the_script_that_was_started_are_found(command: list[str]) -> None:
-    assert run(*command).stdout.splitlines() == ["ChildSuccess(value=Point(x=2, y=1))", "ChildSuccess(value=2)"]
+    assert run(*command).stdout.splitlines() == ["ChildSuccess(value={'x': 2, 'y': 1})", "ChildSuccess(value=2)"]
 
 
 def test_tasks_of_a_package_that_was_started_are_found(tmp_path: Path) -> None:
@@ -75,3 +81,49 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
     return subprocess.run(
         [sys.executable, *arguments], env=FROM_ROOT, cwd=cwd, capture_output=True, text=True, timeout=60, check=False
     )
+
+
+SCRIPT = """
+import asyncio
+from ferryman import App, Worker
+
+app = App({database!r})
+
+@app.task(run_in="process", max_attempts=1)
+def work() -> None: ...
+
+with app.sync_client() as client:
+    client.add_job(work.job())
+    client.add_job(work.job())
+
+{start}
+"""
+
+
+@pytest.mark.parametrize("command", ["path", "module"])
+def test_a_script_without_a_guard_is_refused_before_anything_of_it_runs_twice(
+    tmp_path: Path, database: str, connection: psycopg.Connection, command: str
+) -> None:
+    start = "asyncio.run(Worker(app, concurrency=2).run_once())"
+    (tmp_path / "shop.py").write_text(SCRIPT.format(database=database, start=start))
+
+    ended = run(*(["shop.py"] if command == "path" else ["-m", "shop"]), cwd=tmp_path)
+
+    assert ended.returncode == 1
+    assert re.search(r"TaskError: line 14 of \S*shop.py starts a worker", ended.stderr), ended.stderr
+    assert 'Put it under `if __name__ == "__main__":`' in ended.stderr
+    assert [job.attempts for job in jobs(connection)] == [0, 0]
+
+
+def test_a_script_that_adds_jobs_wherever_it_is_imported_adds_none_in_children(
+    tmp_path: Path, database: str, connection: psycopg.Connection
+) -> None:
+    start = "if __name__ == '__main__':\n    asyncio.run(Worker(app, concurrency=2).run_once())"
+    (tmp_path / "shop.py").write_text(SCRIPT.format(database=database, start=start))
+
+    ended = run("shop.py", cwd=tmp_path)
+
+    assert ended.returncode == 0, ended.stderr
+    first, second = jobs(connection)
+    assert "TaskError: importing '__main__' adds a job" in first.last_error
+    assert second.last_error is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +15,7 @@ from ferryman.cli.bench.setup import FEWEST_JOBS, Setup
 from ferryman.cli.clean import clean_lines
 from ferryman.cli.commands import output_options
 from ferryman.cli.loops import loop_factory
+from ferryman.cli.numbers import CONCURRENCY, CONNECTIONS, Number, Whole
 from ferryman.cli.reports import emit
 from ferryman.worker.local_queue.config import LARGEST_SIZE
 
@@ -29,26 +29,11 @@ MOST_JOBS = 10_000_000
 MOST_MILLISECONDS = 60_000.0
 
 
-class Milliseconds(click.FloatRange):
-    """A length of time, zero included."""
-
-    name = "milliseconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, within its range. What is no number at all is within every range of click's."""
-        number = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number of milliseconds.", param, ctx)
-        return float(number)
-
-
 @click.command()
-@click.option(
-    "--jobs", type=click.IntRange(FEWEST_JOBS, MOST_JOBS), metavar="N", help="In each drain.  [default: 10000]"
-)
+@click.option("--jobs", type=Whole(FEWEST_JOBS, MOST_JOBS), metavar="N", help="In each drain.  [default: 10000]")
 @click.option(
     "--concurrency",
-    type=click.IntRange(min=1),
+    type=CONCURRENCY,
     metavar="N",
     envvar="FERRYMAN_CONCURRENCY",
     show_envvar=True,
@@ -56,7 +41,7 @@ class Milliseconds(click.FloatRange):
 )
 @click.option(
     "--queue-size",
-    type=click.IntRange(0, LARGEST_SIZE),
+    type=Whole(0, LARGEST_SIZE),
     metavar="N",
     envvar="FERRYMAN_QUEUE_SIZE",
     show_envvar=True,
@@ -65,20 +50,20 @@ class Milliseconds(click.FloatRange):
 @click.option(
     "--batch-delay",
     "batch_delay_ms",
-    type=Milliseconds(0.0, MOST_MILLISECONDS),
+    type=Number(0.0, MOST_MILLISECONDS, "milliseconds"),
     metavar="MS",
     help="How long the worker gathers completions before it writes them.  [default: 0]",
 )
 @click.option(
     "--job-ms",
-    type=Milliseconds(0.0, MOST_MILLISECONDS),
+    type=Number(0.0, MOST_MILLISECONDS, "milliseconds"),
     metavar="MS",
     help="How long each job waits, as if for an answer from elsewhere.  [default: 0]",
 )
-@click.option("--rounds", type=click.IntRange(1, 100), metavar="N", help="How often to measure each.  [default: 3]")
+@click.option("--rounds", type=Whole(1, 100), metavar="N", help="How often to measure each.  [default: 3]")
 @click.option(
     "--max-connections",
-    type=click.IntRange(min=1),
+    type=CONNECTIONS,
     metavar="N",
     help="Database connections of the worker, the listening one aside.  [default: 10]",
 )

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ferryman import WorkerOptions
-from ferryman.cli.worker.plan import RECOVERY
 from ferryman.worker import LocalQueueConfig
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ class Setup:
             concurrency=self.concurrency,
             max_connections=self.max_connections,
             hooks=hooks,
-            recovery=RECOVERY,
             listen_os_shutdown_signals=False,
             shutdown_grace_period=GRACE,
         )

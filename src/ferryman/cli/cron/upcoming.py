@@ -14,6 +14,7 @@ from ferryman.cli.clean import clean_line
 from ferryman.cli.commands import output_options
 from ferryman.cli.cron.check import NEVER, entry_document
 from ferryman.cli.cron.sources import PATTERN_TASK, find_crontabs
+from ferryman.cli.numbers import Whole
 from ferryman.cli.reports import emit
 from ferryman.cli.tables import timestamp
 from ferryman.cli.times import moment
@@ -70,7 +71,7 @@ def _local(time: datetime, zone: str) -> str:
 
 @click.command("next")
 @click.argument("source")
-@click.option("--count", type=click.IntRange(1, MOST), default=COUNT, show_default=True, help="How many times to tell.")
+@click.option("--count", type=Whole(1, MOST), default=COUNT, show_default=True, help="How many times to tell.")
 @click.option("--after", type=moment, metavar="TIME", help="Only times after this one.  [default: now]")
 @click.option("--time-zone", default="UTC", show_default=True, metavar="NAME", help="For what names no time zone.")
 @output_options

@@ -11,6 +11,7 @@ from ferryman import JobKeyMode, JobSpec
 from ferryman.cli.clean import clean_line
 from ferryman.cli.commands import database_command
 from ferryman.cli.job_form import job_document
+from ferryman.cli.numbers import MAX_ATTEMPTS, PRIORITY
 from ferryman.cli.payload import json_payload
 from ferryman.cli.tables import timestamp
 from ferryman.cli.times import moment
@@ -47,10 +48,10 @@ class AddedReport:
 @click.option(
     "--run-at", type=moment, metavar="TIME", help="Not before this time: ISO 8601 with a zone, or +5m, +1h30m."
 )
-@click.option("--max-attempts", type=int, help="Attempts before the job fails for good.  [default: 25]")
+@click.option("--max-attempts", type=MAX_ATTEMPTS, help="Attempts before the job fails for good.  [default: 25]")
 @click.option("--key", metavar="KEY", help="At most one waiting job has a given key.")
 @click.option("--key-mode", type=click.Choice(_MODES), help="What to do when the key is taken.  [default: replace]")
-@click.option("--priority", type=int, help="Smaller runs first.  [default: 0]")
+@click.option("--priority", type=PRIORITY, help="Smaller runs first.  [default: 0]")
 @click.option("--flag", "flags", multiple=True, metavar="FLAG", help="A label; may be given more than once.")
 @database_command
 def add(

@@ -9,13 +9,14 @@ import click
 
 from ferryman.cli.clean import clean_line
 from ferryman.cli.job_form import job_document
+from ferryman.cli.numbers import JOB_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ferryman import Job, SyncClient
 
-ids_argument = click.argument("job_ids", metavar="ID...", type=int, nargs=-1, required=True)
+ids_argument = click.argument("job_ids", metavar="ID...", type=JOB_ID, nargs=-1, required=True)
 
 
 @dataclass(frozen=True, slots=True)

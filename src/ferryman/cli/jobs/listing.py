@@ -10,6 +10,7 @@ import click
 from ferryman import JobState
 from ferryman.cli.commands import database_command
 from ferryman.cli.job_form import job_document
+from ferryman.cli.numbers import LARGEST_ID, MAX_PAGE_SIZE, Whole
 from ferryman.cli.tables import counts_line, jobs_table
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class ListReport:
 @click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
 @click.option("--key", metavar="KEY", help="Only the job with this key.")
 @click.option("--flag", "flags", multiple=True, metavar="FLAG", help="Only jobs with this flag; several mean all.")
-@click.option("--limit", type=int, default=PAGE_SIZE, show_default=True, help="The size of a page.")
-@click.option("--after", type=int, metavar="ID", help="Only jobs with a greater id.")
+@click.option("--limit", type=Whole(1, MAX_PAGE_SIZE), default=PAGE_SIZE, show_default=True, help="The size of a page.")
+@click.option("--after", type=Whole(0, LARGEST_ID), metavar="ID", help="Only jobs with a greater id.")
 @database_command
 def list_jobs(
     client: SyncClient,

@@ -9,6 +9,7 @@ import click
 from ferryman import RescheduleJobOptions
 from ferryman.cli.commands import database_command
 from ferryman.cli.jobs.changes import ChangeReport, ids_argument
+from ferryman.cli.numbers import ATTEMPTS, MAX_ATTEMPTS, PRIORITY
 from ferryman.cli.times import moment
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 @click.command()
 @ids_argument
 @click.option("--run-at", type=moment, metavar="TIME", help="ISO 8601 with a zone, +5m, +1h30m, or now.")
-@click.option("--priority", type=int, help="Smaller runs first.")
-@click.option("--attempts", type=int, help="Attempts made so far; 0 lets a failed job start afresh.")
-@click.option("--max-attempts", type=int, help="Attempts before the job fails for good.")
+@click.option("--priority", type=PRIORITY, help="Smaller runs first.")
+@click.option("--attempts", type=ATTEMPTS, help="Attempts made so far; 0 lets a failed job start afresh.")
+@click.option("--max-attempts", type=MAX_ATTEMPTS, help="Attempts before the job fails for good.")
 @database_command
 def reschedule(
     client: SyncClient,

@@ -13,6 +13,7 @@ from ferryman.cli.clean import clean_line, clean_lines
 from ferryman.cli.commands import database_command
 from ferryman.cli.failures import NotFoundError
 from ferryman.cli.job_form import job_document
+from ferryman.cli.numbers import JOB_ID
 from ferryman.cli.tables import facts_lines, styled_state, text_or_dash, timestamp
 from ferryman.errors import SchemaMissingError
 
@@ -78,13 +79,18 @@ def _told(progress: JobProgress) -> str:
     return f"{progress.fraction:.0%}{message}  (told {timestamp(progress.reported_at)})"
 
 
+CHILD_DIED = "child process died"
+"""The reason of a crash that only a job's own child process has had."""
 _STARTED = {True: "while it ran", False: "before it had started", None: "before or while it ran"}
 
 
 def _story(crash: Crash) -> str:
     """When, in which attempt, who died and why we think so, and what was decided."""
+    when = f"{timestamp(crash.noticed_at)}  attempt {crash.attempt}"
+    if crash.reason == CHILD_DIED:
+        return f"{when}: its child process died in worker {clean_line(crash.worker_id)}; {crash.decision}"
     return (
-        f"{timestamp(crash.noticed_at)}  attempt {crash.attempt}: {clean_line(crash.worker_id)} was lost "
+        f"{when}: {clean_line(crash.worker_id)} was lost "
         f"{_STARTED[crash.started]} ({crash.reason}); {crash.decision}, by {clean_line(crash.recovered_by)}"
     )
 
@@ -97,7 +103,7 @@ def _indented(payload: str) -> str:
 
 
 @click.command()
-@click.argument("job_id", metavar="ID", type=int)
+@click.argument("job_id", metavar="ID", type=JOB_ID)
 @database_command
 def show(client: SyncClient, *, job_id: int) -> JobReport:
     """Show everything about a job.

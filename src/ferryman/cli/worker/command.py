@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ferryman.cli.loops import CHOICES
+from ferryman.cli.numbers import CONCURRENCY, CONNECTIONS, JOBS, MEMORY, MOST_SECONDS, PORT, PROCESSES, Number, Whole
 from ferryman.cli.worker.logs import set_up_logs
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.status_line import StatusLine, make_room
@@ -28,19 +28,6 @@ F = TypeVar("F", bound="Callable[..., Any]")
 logger = logging.getLogger("ferryman.cli")
 
 LEVELS = click.Choice(["debug", "info", "warning", "error"], case_sensitive=False)
-MOST_SECONDS = 604_800.0
-"""A week."""
-
-
-class Seconds(click.FloatRange):
-    """A length of time that a program can wait for: neither endless nor undefined."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, within its range. What is no number at all is within every range of click's."""
-        seconds = super().convert(value, param, ctx)
-        if math.isnan(seconds):
-            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
-        return float(seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +42,7 @@ class Probes:
 _OPTIONS = [
     click.option(
         "--processes",
-        type=click.IntRange(min=1),
+        type=PROCESSES,
         default=1,
         metavar="N",
         envvar="FERRYMAN_PROCESSES",
@@ -64,7 +51,7 @@ _OPTIONS = [
     ),
     click.option(
         "--concurrency",
-        type=click.IntRange(min=1),
+        type=CONCURRENCY,
         metavar="N",
         envvar="FERRYMAN_CONCURRENCY",
         show_envvar=True,
@@ -72,7 +59,7 @@ _OPTIONS = [
     ),
     click.option(
         "--queue-size",
-        type=click.IntRange(0, LARGEST_SIZE),
+        type=Whole(0, LARGEST_SIZE),
         metavar="N",
         envvar="FERRYMAN_QUEUE_SIZE",
         show_envvar=True,
@@ -81,7 +68,7 @@ _OPTIONS = [
     click.option(
         "--poll-interval",
         "poll_seconds",
-        type=Seconds(0.01, MOST_SECONDS),
+        type=Number(0.01, MOST_SECONDS, "seconds"),
         metavar="SECONDS",
         envvar="FERRYMAN_POLL_INTERVAL",
         show_envvar=True,
@@ -104,7 +91,7 @@ _OPTIONS = [
         "--grace",
         "--grace-period",
         "grace_seconds",
-        type=Seconds(0.0, MOST_SECONDS),
+        type=Number(0.0, MOST_SECONDS, "seconds"),
         metavar="SECONDS",
         envvar="FERRYMAN_GRACE_PERIOD",
         show_envvar=True,
@@ -112,9 +99,33 @@ _OPTIONS = [
     ),
     click.option(
         "--max-connections",
-        type=click.IntRange(min=1),
+        type=CONNECTIONS,
         metavar="N",
         help="Database connections of each process, the listening one aside.  [default: 10]",
+    ),
+    click.option(
+        "--max-jobs",
+        type=JOBS,
+        metavar="N",
+        help="Replace each process after it has run this many jobs.  [default: never]",
+    ),
+    click.option(
+        "--max-memory",
+        type=MEMORY,
+        metavar="SIZE",
+        help="Replace each process that uses more memory than this, such as 512M or 2G.  [default: never]",
+    ),
+    click.option(
+        "--child-max-jobs",
+        type=JOBS,
+        metavar="N",
+        help='Replace a child process of run_in="process" tasks after this many jobs.  [default: never]',
+    ),
+    click.option(
+        "--child-max-memory",
+        type=MEMORY,
+        metavar="SIZE",
+        help="Replace a child process that uses more memory than this.  [default: never]",
     ),
     click.option(
         "--loop",
@@ -142,7 +153,7 @@ _OPTIONS = [
     ),
     click.option(
         "--health-port",
-        type=click.IntRange(0, 65535),
+        type=PORT,
         metavar="PORT",
         envvar="FERRYMAN_HEALTH_PORT",
         show_envvar=True,
@@ -158,7 +169,7 @@ _OPTIONS = [
     ),
     click.option(
         "--stuck-after",
-        type=Seconds(1.0, MOST_SECONDS),
+        type=Number(1.0, MOST_SECONDS, "seconds"),
         default=LONGEST_SILENCE_SECONDS,
         metavar="SECONDS",
         help="How long an event loop may be silent before /livez fails.  [default: 30]",
@@ -214,7 +225,7 @@ def run_workers(
     set_up_logs(plan.log_format, plan.log_level)
     _answer_probes(probes, everyone)
     try:
-        if processes == 1 and not reload:
+        if processes == 1 and not reload and not plan.needs_replacing:
             return WorkerProcess(plan, everyone[0], watch.look).run()
         return Supervisor(plan, watch, reload=reload).run()
     finally:

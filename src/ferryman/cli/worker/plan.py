@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from ferryman.hooks import HookRegistry
 
 
-RECOVERY = WorkerRecoveryConfig(enabled=True, recovery_delay=timedelta())
-"""Unless the application chooses. What stops a job that kills its workers is the count of crashes, not a delay."""
-
-
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One worker process. None leaves the choice to the application or to the worker.
 
@@ -37,6 +33,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     poll_seconds: float | None = None
     grace_seconds: float | None = None
     max_connections: int | None = None
+    max_jobs: int | None = None
+    max_memory: int | None = None
+    child_max_jobs: int | None = None
+    child_max_memory: int | None = None
     forbidden_flags: tuple[str, ...] = ()
     no_listen: bool = False
     no_recovery: bool = False
@@ -48,6 +48,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     debug: bool = False
     counts: bool = False
     probes: bool = False
+
+    @property
+    def needs_replacing(self) -> bool:
+        """True if the process will end by itself and another one shall take its place."""
+        return not self.once and (self.max_jobs is not None or self.max_memory is not None)
 
     def options(self, app: App, *, hooks: HookRegistry) -> WorkerOptions:
         """What the application asks for, unless the command line says otherwise; with hooks added.
@@ -71,16 +76,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             given["concurrency"] = self.concurrency
         if self.poll_seconds is not None:
             given["poll_interval"] = timedelta(seconds=self.poll_seconds)
-        if self.max_connections is not None:
-            given["max_connections"] = self.max_connections
+        for name in ("max_connections", "max_jobs", "max_memory", "child_max_jobs", "child_max_memory"):
+            if getattr(self, name) is not None:
+                given[name] = getattr(self, name)
         if self.forbidden_flags:
             given["forbidden_flags"] = self.forbidden_flags
         if self.no_listen:
             given["use_notification_delivery"] = False
         if self.no_recovery:
             given["recovery"] = WorkerRecoveryConfig(enabled=False)
-        elif asked.recovery.is_default:
-            given["recovery"] = RECOVERY
         if self.queue_size is not None:
             queue = asked.local_queue or LocalQueueConfig()
             given["local_queue"] = replace(queue, size=self.queue_size) if self.queue_size else None

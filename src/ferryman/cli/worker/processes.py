@@ -37,6 +37,7 @@ class SupervisedProcess:
         self.pid = process.pid
         self.was_ready = False
         self.is_dismissed = False
+        self.recycled_because: str | None = None
         self.started_at = time.monotonic()
 
     @classmethod
@@ -83,3 +84,4 @@ class SupervisedProcess:
         heard = msgspec.json.decode(line, type=Vitals)
         vitals.hear(heard)
         self.was_ready = self.was_ready or heard.state == "ready"
+        self.recycled_because = heard.recycled_because

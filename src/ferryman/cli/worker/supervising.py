@@ -97,6 +97,10 @@ class Supervisor:
             if self._plan.once:
                 self._after_once(process, code)
                 return
+            if process.recycled_because is not None and code == 0:
+                quick_deaths = 0
+                _tell_recycled(process)
+                continue
             quick_deaths = quick_deaths + 1 if process.lived_seconds < QUICK_DEATH_SECONDS else 0
             await self._pause(f"worker process {process.pid} {_told(code)}", pause_after(quick_deaths))
 
@@ -169,6 +173,15 @@ async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> Non
     finally:
         for each in waiting:
             each.cancel()
+
+
+def _tell_recycled(process: SupervisedProcess) -> None:
+    logger.info(
+        "worker process %d ended in order, because %s; starting a replacement",
+        process.pid,
+        process.recycled_because,
+        extra={"event": "process_recycled"},
+    )
 
 
 def _is_clean(code: int) -> bool:

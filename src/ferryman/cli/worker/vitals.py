@@ -48,6 +48,7 @@ class Vitals(msgspec.Struct):
 
     seen_at: when its event loop last showed life, by this machine's uptime
     reaches_database: whether the database answered when it was last asked
+    recycled_because: why it ended by itself, if it did
     grace_seconds: how long its running jobs may go on after a signal to stop
     """
 
@@ -56,6 +57,7 @@ class Vitals(msgspec.Struct):
     seen_at: float = msgspec.field(default_factory=time.monotonic)
     reaches_database: bool = True
     grace_seconds: float = 0.0
+    recycled_because: str | None = None
 
     @property
     def silent_seconds(self) -> float:

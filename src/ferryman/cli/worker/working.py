@@ -98,6 +98,8 @@ class WorkerProcess:
         for _ in range(self._signals):
             self._worker.request_shutdown(by_signal=True)
         await (self._worker.run_once() if self._plan.once else self._worker.run())
+        self._vitals.recycled_because = self._worker.recycled_because
+        self._beat()
 
     def _be_ready(self, event: WorkerStart) -> None:
         self._become("ready")

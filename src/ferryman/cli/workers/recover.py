@@ -15,12 +15,12 @@ from ferryman.cli.unlock import WARNING
 from ferryman.cli.workers.rows import counted, plain_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from rich.console import RenderableType
 
-    from ferryman import Recovery, SweepStaleWorkersResult, SyncClient
+    from ferryman import Recovery, SweepStaleWorkersResult, SyncClient, UnregisteredWorker
 
 _STARTED = {True: "yes", False: "no", None: "unknown"}
 
@@ -54,8 +54,31 @@ class RecoverReport:
             verb = "Would recover" if self.is_dry_run else "Recovered"
             yield f"{verb} {counted(len(result.recoveries), 'job')}:\n"
             yield plain_table([_cells(recovery) for recovery in result.recoveries])
-        elif result.worker_ids:
+        elif result.worker_ids and not result.skipped_job_ids and not result.unreadable_job_ids:
             yield "They held no job that could be taken away."
+        if result.skipped_job_ids:
+            yield f"Left locked, as hooks decided: {_ids(result.skipped_job_ids)}."
+        if result.unreadable_job_ids:
+            yield f"Left locked, because PostgreSQL refused to change them: {_ids(result.unreadable_job_ids)}."
+        if result.unregistered:
+            yield (
+                "\nThese workers never registered, so that nothing says whether they are alive. They were left alone. "
+                "Recover the jobs of a dead one with --worker ID, or of all with --unregistered-lock-timeout SPAN:\n"
+            )
+            yield plain_table([_unregistered_cells(worker) for worker in result.unregistered])
+
+
+def _ids(job_ids: Sequence[int]) -> str:
+    return ", ".join(f"job {job_id}" for job_id in job_ids)
+
+
+def _unregistered_cells(worker: UnregisteredWorker) -> Mapping[str, str]:
+    more = worker.jobs - len(worker.job_ids)
+    return {
+        "worker": clean_line(worker.worker_id),
+        "jobs": ", ".join(map(str, worker.job_ids)) + (f" and {more} more" if more else ""),
+        "last claim": "-" if worker.seconds is None else f"{worker.seconds:,.0f} s ago",
+    }
 
 
 def _cells(recovery: Recovery) -> Mapping[str, str]:
@@ -73,6 +96,12 @@ def _cells(recovery: Recovery) -> Mapping[str, str]:
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Only say who is dead, and what would become of their jobs.")
 @click.option("--threshold", type=span, metavar="SPAN", help="Dead is who was silent for longer.  [default: 5m]")
+@click.option(
+    "--unregistered-lock-timeout",
+    type=span,
+    metavar="SPAN",
+    help="Recover jobs of workers that never registered and have claimed nothing for this long.  [default: never]",
+)
 @click.option("--delay", type=span, metavar="SPAN", help="How long recovered jobs wait.  [default: 30s]")
 @click.option(
     "--worker", "worker_ids", multiple=True, metavar="ID", help="This worker is certainly dead, whoever it is."
@@ -84,14 +113,16 @@ def recover(
     *,
     dry_run: bool,
     threshold: timedelta | None,
+    unregistered_lock_timeout: timedelta | None,
     delay: timedelta | None,
     worker_ids: tuple[str, ...],
     yes: bool,
 ) -> RecoverReport:
     """Find dead workers and give their jobs back.
 
-    Workers do this by themselves while any of them runs with recovery. With --worker only the named ones are taken for
-    dead, at once, whatever signs of life they give.
+    Workers do this by themselves while any of them runs with recovery. A silent worker is watched until it has missed
+    two of its heartbeats, which takes a minute by default: after an outage, all heartbeats are old. With --worker only
+    the named ones are taken for dead, at once, whatever signs of life they give.
 
     \b
     Example:
@@ -102,6 +133,10 @@ def recover(
     if worker_ids and not dry_run:
         confirm(f"{', '.join(map(clean_line, worker_ids))}: {WARNING}", "Recover their jobs?", yes=yes)
     options = SweepStaleWorkersOptions(
-        sweep_threshold=threshold, recovery_delay=delay, dry_run=dry_run, worker_ids=worker_ids or None
+        sweep_threshold=threshold,
+        recovery_delay=delay,
+        unregistered_lock_timeout=unregistered_lock_timeout,
+        dry_run=dry_run,
+        worker_ids=worker_ids or None,
     )
     return RecoverReport(client.sweep_stale_workers(options), dry_run)

@@ -11,8 +11,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from ferryman.importing import refuse_while_importing
 from ferryman.worker.children.framing import receive_frame, send_frame
-from ferryman.worker.children.importing import refuse_while_importing
 
 if TYPE_CHECKING:
     import subprocess
@@ -36,6 +36,7 @@ class Child:
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         self._ending: asyncio.Task[int] | None = None
+        self.orders_done = 0
         self.exited: asyncio.Future[int] = self._loop.create_future()
         threading.Thread(target=self._wait, name=f"ferryman-child-{process.pid}", daemon=True).start()
 
@@ -97,11 +98,14 @@ class Child:
         finally:
             self._at_rest.set()
 
-    async def next_word(self) -> bytearray:
-        """Wait for what it has to say. `EOFError` or `ConnectionError` when it ends first."""
+    async def next_word(self, limit: int) -> bytearray:
+        """Wait for what it has to say. `EOFError` or `ConnectionError` when it ends first.
+
+        `UnreadableError` when that has more than `limit` bytes.
+        """
         self._at_rest.clear()
         try:
-            return await receive_frame(self._channel)
+            return await receive_frame(self._channel, limit)
         finally:
             self._at_rest.set()
 

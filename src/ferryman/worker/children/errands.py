@@ -6,7 +6,15 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ferryman.worker.children.results import ChildAsksKeys, ChildFailure, ChildSuccess, decode_result
+from ferryman.worker.children.framing import UnreadableError
+from ferryman.worker.children.results import (
+    MAX_NOTE_BYTES,
+    ChildAsksKeys,
+    ChildDecision,
+    ChildFailure,
+    ChildSuccess,
+    decode_message,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -31,22 +39,32 @@ class Errand:
         self.has_begun = False
 
     async def run(self, start_limit: timedelta, limit: timedelta | None) -> ChildResult:
-        """What came of it. `TimeoutError` when it takes too long; `EOFError` or `ConnectionError` on a crash."""
+        """The result. `TimeoutError` when it takes too long; `EOFError` or `ConnectionError` on a crash.
+
+        `UnreadableError` when the child does not keep to the protocol; its process must be ended then.
+        """
         async with _at_most(start_limit, f"importing {self.order.place.module!r} to run {self.order} took"):
             await self.child.hand_over(self.order)
-            while word := await self.child.next_word():
+            while word := await self._next_word():
                 await self._take(word)
         self.has_begun = True
         async with _at_most(limit, f"{self.order} ran"):
             while True:
-                result = await self._take(await self.child.next_word())
+                result = await self._take(await self._next_word())
                 if result is not None:
                     return result
 
+    async def _next_word(self) -> bytearray:
+        try:
+            # Around what the task made there are a few words of ours, and an error text.
+            return await self.child.next_word(self.order.largest_answer + MAX_NOTE_BYTES)
+        except UnreadableError as error:
+            raise UnreadableError(f"{self.order} {error}") from None
+
     async def _take(self, word: bytearray) -> ChildResult | None:
         """The result, if it is one; notes are passed on."""
-        answer = decode_result(word, self.order)
-        if isinstance(answer, (ChildSuccess, ChildFailure)):
+        answer = decode_message(word, self.order)
+        if isinstance(answer, (ChildSuccess, ChildDecision, ChildFailure)):
             return answer
         reply = self._on_note(answer)
         if isinstance(answer, ChildAsksKeys):

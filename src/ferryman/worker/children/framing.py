@@ -1,7 +1,8 @@
 """Messages on a stream socket: eight bytes that say how long the message is, and the message.
 
 The worker's half is asynchronous and the child's half blocks. Neither side writes before the other is reading to the
-end, so messages may be larger than any buffer between them.
+end, so messages may be larger than any buffer between them. The worker trusts no child: it makes room for a message
+only when it knows that it is not too large.
 """
 
 from __future__ import annotations
@@ -16,14 +17,23 @@ if TYPE_CHECKING:
 _HEADER = struct.Struct("!Q")
 
 
+class UnreadableError(Exception):
+    """A child has sent what its worker does not read."""
+
+
 async def send_frame(channel: socket.socket, message: bytes) -> None:
     """Send a message; `OSError` when nobody is left to read it."""
     await asyncio.get_running_loop().sock_sendall(channel, _framed(message))
 
 
-async def receive_frame(channel: socket.socket) -> bytearray:
-    """Wait for a message; `EOFError` when the other side closes before its end."""
+async def receive_frame(channel: socket.socket, limit: int) -> bytearray:
+    """Wait for a message; `EOFError` when the other side closes before its end.
+
+    `UnreadableError` when it has more than `limit` bytes. Nothing can be read from the channel after that.
+    """
     (size,) = _HEADER.unpack(await _receive(channel, _HEADER.size))
+    if size > limit:
+        raise UnreadableError(f"wanted to send its worker {size:,} bytes, and {limit:,} are the most that it may send")
     return await _receive(channel, size)
 
 

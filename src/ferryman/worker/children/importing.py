@@ -1,33 +1,14 @@
-"""Imports the modules of tasks in a child, and keeps a worker from starting there by accident."""
+"""Imports the modules of tasks in a child."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ferryman.errors import TaskError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from ferryman.importing import importing_for_a_task
 
 _MAIN_KEYS = ("init_main_from_name", "init_main_from_path")
-
-_importing: list[str] = []
-"""The module that this process is importing because a task lives there. One per process: an import is one, too."""
-
-
-def refuse_while_importing() -> None:
-    """Raise `TaskError` if this is a child that imports a task's module: a worker must not start from there.
-
-    A script that starts its worker without `if __name__ == "__main__":` would start another one in each child.
-    """
-    if _importing:
-        raise TaskError(
-            f"importing {_importing[0]!r} starts a worker, and a child process imports it to find a task there. "
-            f'Put what starts the worker under `if __name__ == "__main__":`.'
-        )
 
 
 class Modules:
@@ -42,7 +23,7 @@ class Modules:
 
     def load(self, name: str) -> object:
         """Import a module, or give back the one that was imported before."""
-        with _marked(name):
+        with importing_for_a_task(name):
             if name == "__main__":
                 self._prepare_main()
                 return sys.modules["__main__"]
@@ -53,12 +34,3 @@ class Modules:
         if self._main:
             self._prepare(self._main)
             self._main = {}
-
-
-@contextmanager
-def _marked(name: str) -> Iterator[None]:
-    _importing.append(name)
-    try:
-        yield
-    finally:
-        _importing.pop()

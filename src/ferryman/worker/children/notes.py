@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.errors import FerrymanError
 from ferryman.worker.children.framing import read_frame, write_frame
+from ferryman.worker.children.results import encode_note
 
 if TYPE_CHECKING:
     import socket
@@ -34,7 +35,7 @@ class Notes:
 
     def tell(self, note: ChildNote) -> None:
         """Send a note, or drop it if the order is done."""
-        self.send(pickle.dumps(note, pickle.HIGHEST_PROTOCOL))
+        self.send(encode_note(note))
 
     def send(self, message: bytes) -> None:
         """Send a message, or drop it if the order is done."""
@@ -52,7 +53,7 @@ class Notes:
             if self._has_ended:
                 raise FerrymanError("the attempt is over; what it has left running can no longer complete the job")
             with self._sending():
-                self._waiting.append(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
+                self._waiting.append(encode_note(question))
                 self._write_waiting()
                 return pickle.loads(read_frame(self._channel))  # noqa: S301 - from the worker
 

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from ferryman.discreet import Discreet
 from ferryman.errors import TaskError
 from ferryman.worker.children.logs import LogLevels
+from ferryman.worker.children.results import MAX_RESULT_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ferryman.jobs import Job
     from ferryman.leases import Lease
     from ferryman.tasks import Task
@@ -37,6 +41,11 @@ class TaskPlace(msgspec.Struct, frozen=True):
             )
         return cls(_importable(place.module, task), place.qualname)
 
+    @property
+    def is_in_the_script(self) -> bool:
+        """True if the task lives in the script that was started, which a child imports under another name."""
+        return self.module.rpartition(".")[2] == "__main__"
+
     def find(self, module: object) -> Any:
         """What has this name in the module; `AttributeError` when nothing has."""
         return reduce(getattr, self.qualname.split("."), module)
@@ -50,7 +59,7 @@ class TaskPlace(msgspec.Struct, frozen=True):
         return found is task or found is getattr(task, "__wrapped__", None)
 
 
-class ChildOrder(msgspec.Struct, frozen=True, kw_only=True):
+class ChildOrder(Discreet, frozen=True, kw_only=True):
     """One job for a child: only plain values, which every process can read."""
 
     place: TaskPlace
@@ -58,15 +67,39 @@ class ChildOrder(msgspec.Struct, frozen=True, kw_only=True):
     job: Job
     worker_id: str
     lease: Lease | None = None
+    queue: Mapping[str, Any] | None = None
+    """What the worker's client says about the queue, address included: never shown."""
     log_levels: LogLevels = msgspec.field(default_factory=LogLevels.of_this_process)
 
     def __str__(self) -> str:
         return f"job {self.job.id} ({self.identifier!r})"
 
+    def __repr__(self) -> str:
+        return f"ChildOrder({self})"
+
+    @property
+    def largest_answer(self) -> int:
+        """How many bytes the result may have. What is left of a batch always fits: a character has at most four."""
+        return max(MAX_RESULT_BYTES, 4 * len(self.job.payload_json))
+
     @classmethod
-    def of(cls, task: Task[..., Any], job: Job, worker_id: str, lease: Lease | None = None) -> Self:
+    def of(
+        cls,
+        task: Task[..., Any],
+        job: Job,
+        worker_id: str,
+        lease: Lease | None = None,
+        queue: Mapping[str, Any] | None = None,
+    ) -> Self:
         """An order to run `task` for `job`; `TaskError` when another process could not find the task."""
-        return cls(place=TaskPlace.of(task), identifier=task.identifier, job=job, worker_id=worker_id, lease=lease)
+        return cls(
+            place=TaskPlace.of(task),
+            identifier=task.identifier,
+            job=job,
+            worker_id=worker_id,
+            lease=lease,
+            queue=queue if task.takes_context else None,
+        )
 
 
 def _importable(module: str, task: Task[..., Any]) -> str:

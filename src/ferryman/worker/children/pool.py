@@ -10,6 +10,9 @@ from ferryman.errors import ConfigurationError
 from ferryman.worker.children.child import Child
 from ferryman.worker.children.crashes import PoolClosedError, WorkerCrashed
 from ferryman.worker.children.errands import Errand
+from ferryman.worker.children.framing import UnreadableError
+from ferryman.worker.children.results import ChildFailure
+from ferryman.worker.memory import resident_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +27,8 @@ class ChildPool:
     size: how many children there may be; further orders wait their turn
     idle_timeout: a child without work is dismissed after that
     start_timeout: how long a child may take to come up and to import the module of a task
+    max_jobs: a child that has run so many orders is replaced; None for never
+    max_memory: a child that uses more bytes after an order is replaced; None for never
     kill_grace: how long a task that was interrupted may tidy up before its process is killed
     """
 
@@ -34,12 +39,16 @@ class ChildPool:
         idle_timeout: timedelta = timedelta(minutes=1),
         start_timeout: timedelta = timedelta(minutes=1),
         kill_grace: timedelta = timedelta(seconds=2),
+        max_jobs: int | None = None,
+        max_memory: int | None = None,
     ) -> None:
         if size < 1:
             raise ConfigurationError(f"a pool of child processes needs a size of at least 1; got {size}")
         self._slots = asyncio.Semaphore(size)
         self._idle_seconds = idle_timeout.total_seconds()
         self._start_timeout = start_timeout
+        self._max_jobs = max_jobs
+        self._max_memory = max_memory
         self._grace_seconds = kill_grace.total_seconds()
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._busy: set[Child] = set()
@@ -112,6 +121,9 @@ class ChildPool:
             return await errand.run(self._start_timeout, limit)
         except (EOFError, ConnectionError):
             await self._raise_crash(errand)
+        except UnreadableError as error:
+            await self._end(errand.child)
+            return ChildFailure.saying(f"{error}; its process was ended")
         except BaseException:
             await self._end(errand.child)
             raise
@@ -142,8 +154,15 @@ class ChildPool:
     def _keep(self, child: Child) -> None:
         expiry = asyncio.get_running_loop().call_later(self._idle_seconds, self._dismiss, child)
         self._idle[child] = expiry
-        if self._is_closed or child.exited.done():
+        child.orders_done += 1
+        if self._is_closed or child.exited.done() or self._is_due(child):
             self._dismiss(child)
+
+    def _is_due(self, child: Child) -> bool:
+        """True if the child has run enough orders, or uses too much memory: the next order starts another."""
+        if self._max_jobs is not None and child.orders_done >= self._max_jobs:
+            return True
+        return self._max_memory is not None and resident_bytes(child.pid) > self._max_memory
 
     def _dismiss(self, child: Child) -> None:
         self._idle.pop(child).cancel()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferryman.context import WorkerContext
 from ferryman.jobs import NO_SPEC
 from ferryman.tasks import Task
 from ferryman.tasks.definitions import Definition
 from ferryman.tasks.running import run_options
+from ferryman.tasks.task import made_of
+from ferryman.worker.batches import BatchResult
 from ferryman.worker.children.results import (
     ChildAsksKeys,
+    ChildDecision,
     ChildFailure,
     ChildProgress,
     ChildResult,
@@ -20,10 +23,14 @@ from ferryman.worker.children.results import (
     ChildUsedLease,
 )
 from ferryman.worker.children.signals import Terminated
+from ferryman.worker.deciding import batch_ending, decided_by, retry_seconds
+from ferryman.worker.outcomes import Failed
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from ferryman.client import Client
+    from ferryman.worker.children.clients import ChildClients
     from ferryman.worker.children.importing import Modules
     from ferryman.worker.children.notes import Notes
     from ferryman.worker.children.orders import ChildOrder
@@ -43,36 +50,79 @@ def find_task(order: ChildOrder, modules: Modules) -> Task[..., Any] | ChildFail
         return ChildFailure.of(error, f"a child process cannot import task {str(order.place)!r}: {reason}")
 
 
-def run_task(task: Task[..., Any], order: ChildOrder, notes: Notes) -> ChildResult:
-    """Run a task to its end; `notes` take what it has to say before."""
+def run_task(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildClients) -> ChildResult:
+    """Run a task to its end; `notes` take what it has to say before, and `clients` are for its context."""
     try:
-        return ChildSuccess(_run(task, order, notes))
+        result = _run(task, order, notes, clients)
+        if isinstance(result, BatchResult) and isinstance(result.error, BaseException):
+            return _after_error(task, order, result.error)
+        return _after_batch(task, order, result) if task.running.is_batch else _success(order, result)
     except Terminated:
         raise
     except BaseException as error:  # noqa: BLE001 - `sys.exit()` in a task ends the task, not the process
-        error.__traceback__ = _from_users_frame(error.__traceback__)
-        return ChildFailure.of(error)
+        return _after_error(task, order, error)
 
 
-def _run(task: Task[..., Any], order: ChildOrder, notes: Notes) -> Any:
+def _after_error(task: Task[..., Any], order: ChildOrder, error: BaseException) -> ChildResult:
+    """What the task decided by raising. The retry policy is asked here, where the exception is."""
+    error.__traceback__ = _from_users_frame(error.__traceback__)
+    decided = decided_by(error, task, order.job.attempts)
+    if decided is not None:
+        return ChildDecision.of(decided)
+    return ChildFailure.of(error, delay=retry_seconds(task, order.job.attempts, error))
+
+
+def _after_batch(task: Task[..., Any], order: ChildOrder, result: Any) -> ChildResult:
+    ending = batch_ending(task, order.job.attempts, order.job.payload_json, result, 0.0)
+    return ChildDecision.of(ending) if isinstance(ending, Failed) else ChildSuccess.of(None)
+
+
+def _success(order: ChildOrder, value: Any) -> ChildResult:
+    try:
+        return ChildSuccess.of(value)
+    except Exception as error:  # noqa: BLE001 - classes may do anything while they are written as JSON
+        told = f"{order} returned a value that cannot leave its process: {error}"
+        return ChildFailure.saying(f"{told}. Return what JSON can hold, or nothing.")
+
+
+def _run(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildClients) -> Any:
     if order.lease is not None:
         order.lease.on_use = lambda: notes.tell(ChildUsedLease())
         order.lease.learn_keys = lambda: notes.ask(ChildAsksKeys())
-    context = WorkerContext(
+    if task.is_async:
+        return asyncio.run(_run_on_loop(task, order, notes, clients))
+    client = None if order.queue is None else clients.blocking(order.queue)
+    arguments = task.decode(order.job.payload_json, _context(order, notes, cast("Client | None", client)))
+    return task.function(*arguments.args, **arguments.kwargs)
+
+
+async def _run_on_loop(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildClients) -> Any:
+    client = None if order.queue is None else clients.for_this_loop(order.queue)
+    try:
+        arguments = task.decode(order.job.payload_json, _context(order, notes, client))
+        return await task.function(*arguments.args, **arguments.kwargs)
+    finally:
+        if client is not None:
+            await client.close()
+
+
+def _context(order: ChildOrder, notes: Notes, client: Client | None) -> WorkerContext:
+    return WorkerContext(
         job=order.job,
         worker_id=order.worker_id,
+        client=client,
         lease=order.lease,
         report=lambda fraction, message: notes.tell(ChildProgress(fraction, message)),
     )
-    arguments = task.decode(order.job.payload_json, context)
-    called = task.function(*arguments.args, **arguments.kwargs)
-    return asyncio.run(called) if task.is_async else called
 
 
 def _as_task(found: Any, identifier: str) -> Task[..., Any]:
-    # A class keeps its name for itself when it is made a task, so the task is made again.
     if isinstance(found, Task):
         return found
+    # A class keeps its name for itself when it is made a task.
+    made = made_of(found, identifier)
+    if made is not None:
+        return made
     definition = Definition(found, None)
     return Task(definition, identifier, NO_SPEC, run_options(definition.is_async))
 

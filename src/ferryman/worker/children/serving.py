@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ferryman.worker.children.clients import ChildClients
 from ferryman.worker.children.framing import read_frame
 from ferryman.worker.children.importing import Modules
 from ferryman.worker.children.lifeline import die_with_parent
@@ -40,19 +41,20 @@ def main(descriptor: int, parent_pid: int) -> None:
 def _serve(channel: socket.socket) -> None:
     logs = LogCarrier()
     logging.getLogger().addHandler(logs)
+    clients = ChildClients()
     modules = Modules(pickle.loads(read_frame(channel)))  # noqa: S301 - from the worker
     while True:
         order: ChildOrder = pickle.loads(read_frame(channel))  # noqa: S301 - from the worker
         notes = Notes(channel)
         logs.begin(order.log_levels, notes.tell)
-        _carry_out(order, modules, notes)
+        _carry_out(order, modules, notes, clients)
 
 
-def _carry_out(order: ChildOrder, modules: Modules, notes: Notes) -> None:
+def _carry_out(order: ChildOrder, modules: Modules, notes: Notes, clients: ChildClients) -> None:
     found = find_task(order, modules)
     notes.send(BEGUN)
-    result = found if isinstance(found, ChildFailure) else run_task(found, order, notes)
-    message = encode_result(result, order)
+    result = found if isinstance(found, ChildFailure) else run_task(found, order, notes, clients)
+    message = encode_result(result, order, order.largest_answer)
     _flush()  # what a task printed would be lost if the child were killed while it waits
     notes.end_with(message)
 

@@ -26,6 +26,7 @@ from ferryman.hooks import (
 from ferryman.worker.local_queue.pause import RefetchPause
 from ferryman.worker.outcomes import Outcome, Unstarted
 from ferryman.worker.trouble import Trouble
+from ferryman.worker.vain_claims import VainClaims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ferryman.worker.identity import Identity
     from ferryman.worker.local_queue.config import LocalQueueConfig
     from ferryman.worker.outcomes import Settlement
+    from ferryman.worker.telling import Telling
 
 LARGEST_FETCH = 100_000
 SECONDS_HELD_BACK = 0.01
@@ -47,7 +49,10 @@ SECONDS_AFTER_CANCELLING = 1.0
 
 
 class LocalQueue:
-    """Claimed jobs that wait for a free slot of one worker."""
+    """Claimed jobs that wait for a free slot of one worker.
+
+    news: what hooks are told of, in order
+    """
 
     def __init__(
         self,
@@ -64,6 +69,7 @@ class LocalQueue:
         begin: Callable[[], None],
         settle: Callable[[Claim, Outcome], None],
         is_held_back: Callable[[], bool],
+        news: Telling[Observer],
     ) -> None:
         self._claimer = claimer
         self._identity = identity
@@ -88,11 +94,12 @@ class LocalQueue:
         self._look_at = 0.0
         self._may_be_more = False
         """Whether the last fetch left jobs behind, as far as we know."""
+        self._vain = VainClaims()
         self._pulses = 0
         """Announcements since the last fetch began."""
         self._has_run_dry = False
         """Whether it wanted a fetch since the last one began."""
-        self._news: list[Observer] = []
+        self._news = news
 
     async def run(self) -> None:
         """Fetch and serve until the worker stops, then give back what is left."""
@@ -100,7 +107,6 @@ class LocalQueue:
             self._note(LocalQueueInit(worker_id=self._identity.id))
             self._set_mode(LocalQueueMode.POLLING)
             while not self._stop.is_set():
-                await self._tell_news()
                 if self._is_time_to_fetch():
                     await self._fetch()
                 else:
@@ -109,7 +115,6 @@ class LocalQueue:
                 self.serve()
         finally:
             self._release()
-            await self._tell_news()
 
     @property
     def claims(self) -> list[Claim]:
@@ -139,7 +144,8 @@ class LocalQueue:
         """There may be new jobs."""
         self._pulses += 1
         self._note(self._pause.after_pulse(self._pulses))
-        self._look_at = 0.0
+        pause = self._vain.pause
+        self._look_at = min(self._look_at, time.monotonic() + pause) if pause else 0.0
         self._alarm.ring()
 
     def give_back(self) -> None:
@@ -147,7 +153,7 @@ class LocalQueue:
         self._give_back()
         self._poll_now()
 
-    async def have_settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+    def have_settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """The database knows the outcomes of jobs, or refused them; tells when all that was given back is back."""
         if not self._returning:
             return
@@ -155,7 +161,7 @@ class LocalQueue:
         self._returning.difference_update(settlement.claim for settlement in (*written, *refused))
         if not self._returning and self._returned:
             count, self._returned = self._returned, 0
-            await self._hooks.emit(LocalQueueReturnJobs(worker_id=self._identity.id, jobs_count=count))
+            self._note(LocalQueueReturnJobs(worker_id=self._identity.id, jobs_count=count))
 
     def _poll_now(self) -> None:
         self._set_mode(LocalQueueMode.POLLING)
@@ -202,6 +208,7 @@ class LocalQueue:
             return
         self._trouble.is_over()
         count = len(claimed.claims)
+        self._vain.claimed(count)
         self._may_be_more = count >= wanted or self._claimer.is_looking_further
         self._note(LocalQueueGetJobsComplete(worker_id=self._identity.id, jobs_count=count))
         self._plan_next_fetch(claimed)
@@ -222,7 +229,7 @@ class LocalQueue:
     def _plan_next_fetch(self, claimed: Claimed) -> None:
         now = time.monotonic()
         if claimed.claims or self._may_be_more or self._pulses > 0 or self._has_run_dry:
-            self._look_at = now
+            self._look_at = now + self._vain.pause
         else:
             due_in = self._poll_seconds if claimed.next_due_in is None else max(0.0, claimed.next_due_in)
             self._look_at = now + min(self._poll_seconds, due_in)
@@ -262,10 +269,6 @@ class LocalQueue:
             self._note(LocalQueueSetMode(worker_id=self._identity.id, old_mode=old, new_mode=mode))
 
     def _note(self, event: Observer | None) -> None:
-        """Remember an event for the loop to tell: much of what happens here must not wait for anybody."""
+        """Let hooks hear of an event. Nothing here waits for them."""
         if event is not None and self._hooks.wants(type(event)):
-            self._news.append(event)
-
-    async def _tell_news(self) -> None:
-        while self._news:
-            await self._hooks.emit(self._news.pop(0))
+            self._news.put([event])

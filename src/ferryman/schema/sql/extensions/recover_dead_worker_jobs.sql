@@ -1,11 +1,10 @@
 -- recover_dead_worker_jobs: give back what dead workers hold, and say how many jobs that were.
 --
--- The attempt is given back as well, but not to a job that was retired while it ran, because its key was used again or
--- removed: it must not come back to life beside its successor. Such a job has no key, no attempts left, and has changed
--- since it was locked.
+-- The attempt is given back as well, but not to a superseded job: it must not come back to life beside its successor. See
+-- is_superseded.sql.
 --
 -- Locks: the rows of the jobs, then those of the queues.
-create function :schema.recover_dead_worker_jobs(worker_ids text[], recovery_delay interval default '0 seconds')
+create or replace function :schema.recover_dead_worker_jobs(worker_ids text[], recovery_delay interval default '0 seconds')
 returns integer
 language plpgsql
 as $ferryman$
@@ -15,7 +14,8 @@ begin
     update :schema._private_jobs as job
     set
         attempts = case
-            when job.key is null and job.attempts >= job.max_attempts and job.updated_at > job.locked_at
+            when
+                -- include: ferryman.queries.is_superseded
                 then job.attempts
             else greatest(0, job.attempts - 1)
         end,

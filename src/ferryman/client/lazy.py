@@ -1,0 +1,64 @@
+"""Clients that are opened when they are first used: for handlers, most of which never use theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ferryman.client.asynchronous import Client
+from ferryman.client.blocking import SyncClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferryman.database.pools import SyncPool
+    from ferryman.database.steps import Steps
+
+R = TypeVar("R")
+
+
+def same_queue(client: Client) -> dict[str, Any]:
+    """The options of another client of the same queue, here or in a child process; the client must be open."""
+    return {
+        "settings": replace(client._settings, database_url=client.address.conninfo),  # noqa: SLF001 - of this package
+        "use_local_time": client._core.use_local_time,  # noqa: SLF001
+        "max_connections": client._max_connections,  # noqa: SLF001
+    }
+
+
+class LazySyncClient(SyncClient):
+    """A `SyncClient` for any number of threads, which connects at its first operation and is closed for good once."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._opening = threading.Lock()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close all connections. Handlers that go on all the same get an error that says so."""
+        self._is_closed = True
+        super().close()
+
+    def _own_pool(self) -> SyncPool:
+        if self._pool is None:
+            with self._opening:
+                if not self._is_closed:
+                    self.open()
+            if self._is_closed:  # meanwhile; whoever closes does not wait for a server that is slow to answer
+                super().close()
+        return super()._own_pool()
+
+
+class LazyClient(Client):
+    """A `Client` that connects at its first operation."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._opening = asyncio.Lock()
+
+    async def _perform(self, start: Callable[[], Steps[R]]) -> R:
+        async with self._opening:
+            await self.open()
+        return await super()._perform(start)

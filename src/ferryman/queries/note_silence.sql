@@ -1,0 +1,28 @@
+-- Keep in the rows of silent workers for how long they have been observed, so that observers which do not live long enough
+-- to find them dead add up what they saw. A worker that beats makes its note void, since that names the beat.
+--
+-- :silences   a JSON array of id, beat (microseconds) and seconds
+--
+-- Locks: the rows of these workers. A row that another session has locked is skipped: it beats, or is being swept.
+with given as (
+    select item.id, item.beat, item.seconds
+    from json_to_recordset(cast(cast(:silences as text) as json)) as item (id text, beat bigint, seconds float8)
+),
+free as (
+    select worker.id, given.beat, given.seconds
+    from
+        given
+        inner join :schema._private_workers as worker
+            on worker.id = given.id and cast(extract(epoch from worker.last_heartbeat_at) * 1000000 as bigint) = given.beat
+    where worker.metadata is null or jsonb_typeof(worker.metadata) = 'object'
+    for update of worker skip locked
+)
+update :schema._private_workers as worker
+set
+    metadata = coalesce(worker.metadata, jsonb '{}')
+    || jsonb_build_object('silence', jsonb_build_object('beat', free.beat, 'seconds', free.seconds))
+from free
+where
+    worker.id = free.id
+    and cast(extract(epoch from worker.last_heartbeat_at) * 1000000 as bigint) = free.beat
+returning worker.id;

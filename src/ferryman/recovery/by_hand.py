@@ -1,0 +1,56 @@
+"""A closer look before a sweep by hand: whoever sweeps has not observed anything yet.
+
+The age of a heartbeat does not tell a dead worker from one that could not reach the database: right after a failover or
+an outage, all heartbeats are old. So each suspect is watched until two of its own heartbeats should have come. The
+database answers us all that time, and a worker that lives connects again and beats.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from ferryman.database.steps import Wait
+from ferryman.queries import recovering
+from ferryman.recovery.rhythm import LOOK_SECONDS
+from ferryman.recovery.watching import Observer, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferryman.database.steps import Steps
+
+logger = logging.getLogger("ferryman.recovery")
+
+SECONDS_TO_ROUND = 0.001
+
+
+def still_silent(suspects: Mapping[str, int]) -> Steps[set[str]]:
+    """The ids of those suspects that stay silent for two of their own heartbeats, outside any transaction.
+
+    suspects: the newest heartbeat of each, in microseconds
+    """
+    observer = Observer(grace=0.0, silences=[0.0], settling=0.0, longest_gap=2 * LOOK_SECONDS)
+    has_logged = False
+    while True:
+        sent = time.monotonic()
+        rows = yield recovering.read_beats([*suspects])
+        signs = [
+            Sign(worker_id, last_heartbeat_at, is_old=True, beat_interval=beat_interval)
+            for worker_id, beat, last_heartbeat_at, beat_interval in rows
+            if suspects[worker_id] == beat
+        ]
+        silent = {dead.worker_id for dead in observer.looked(signs, is_full=True, sent=sent, received=time.monotonic())}
+        seconds = observer.next_silent_in
+        if seconds is None:
+            return silent
+        if not has_logged:
+            has_logged = True
+            logger.info(
+                "watching %d silent workers for up to %.0f s before they are swept; one that is named is swept at once",
+                len(signs),
+                max(2 * sign.beat_interval for sign in signs),
+                extra={"event": "sweep_watches", "count": len(signs)},
+            )
+        yield Wait(min(LOOK_SECONDS, seconds + SECONDS_TO_ROUND))

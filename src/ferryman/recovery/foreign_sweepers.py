@@ -1,0 +1,50 @@
+"""Workers of other programs that are registered here, and how often to beat because of them.
+
+A Rust worker with recovery sweeps every registered worker whose heartbeat is older than its own threshold, which it
+does not tell. A heartbeat of ours that is due less often would get a live worker swept again and again. So, while such
+a worker is registered, a heartbeat goes with each look at others, which costs no further statement.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ferryman.queries import beating
+
+if TYPE_CHECKING:
+    from ferryman.recovery.rhythm import Rhythm
+    from ferryman.recovery.session import BeatSession
+
+logger = logging.getLogger("ferryman.recovery")
+
+
+class ForeignSweepers:
+    """Knows which workers of other programs were registered at the last look.
+
+    beat: seconds until the next heartbeat is due
+    """
+
+    def __init__(self, rhythm: Rhythm) -> None:
+        self._rhythm = rhythm
+        self._known: frozenset[str] = frozenset()
+        self._next_look = 0.0
+        self.beat = rhythm.beat
+
+    def look(self, session: BeatSession, now: float, *, at_once: bool = False) -> None:
+        """Look for them, if it is time to."""
+        if now < self._next_look and not at_once:
+            return
+        found = frozenset(worker_id for (worker_id,) in session.fetch(beating.find_foreign_workers()))
+        self._next_look = now + self._rhythm.beat
+        self.beat = self._rhythm.tick if found else self._rhythm.beat
+        if found - self._known and self.beat < self._rhythm.beat:
+            logger.warning(
+                "workers of another program are registered here (%s), and may sweep this one after a threshold that is "
+                "not known; sending a heartbeat every %g s while they are. Their sweep_threshold must be longer than "
+                "that; with heartbeat_interval at most half of it, this worker is safe when they start, too",
+                ", ".join(sorted(found)),
+                self.beat,
+                extra={"event": "foreign_sweepers", "count": len(found)},
+            )
+        self._known = found

@@ -1,0 +1,115 @@
+"""Logs what keeps a worker from finding dead ones: recovery must not stop without a word."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferryman.queries.beating import LockHolder
+    from ferryman.recovery.rhythm import Rhythm
+
+logger = logging.getLogger("ferryman.recovery")
+
+SECONDS_TO_BE_BLIND = 60.0
+"""After this long without any observed time, the log says so."""
+
+
+class ObservationLog:
+    """Follows how well this worker can watch others, and warns once about each trouble."""
+
+    def __init__(self, rhythm: Rhythm, clock: Callable[[], float]) -> None:
+        self._rhythm = rhythm
+        self._clock = clock
+        self._observed = 0.0
+        self._since = clock()
+        self._is_blind = False
+        self._has_warned_of_grace = False
+
+    def observed(self, seconds: float) -> None:
+        """Note how much time was observed so far, all in all. Call it after each look."""
+        now = self._clock()
+        if seconds > self._observed:
+            if self._is_blind:
+                logger.info("heartbeats can be observed again", extra={"event": "observation_works_again"})
+            self._observed, self._since, self._is_blind = seconds, now, False
+        elif not self._is_blind and now - self._since >= SECONDS_TO_BE_BLIND:
+            self._is_blind = True
+            logger.warning(
+                "no heartbeat could be observed for %.0f s: the database answers too rarely; this worker finds no dead "
+                "workers until it answers",
+                now - self._since,
+                extra={"event": "observation_failed", "seconds": now - self._since},
+            )
+
+    def disconnected(self) -> None:
+        """Note that the connection is lost. The log says so already, and the minute starts anew."""
+        self._since = self._clock()
+
+    def measured(self, round_trip: float | None) -> None:
+        """Note how long the database takes to answer at best."""
+        if round_trip is None or self._has_warned_of_grace:
+            return
+        least = self._rhythm.least_grace(round_trip)
+        if least is None:
+            return
+        self._has_warned_of_grace = True
+        logger.warning(
+            "lost_session_grace is %g s, but the database takes %.3g s to answer: a worker that loses its connection "
+            "cannot return in time and is declared dead; set lost_session_grace to at least %.2g s, or to None",
+            self._rhythm.grace,
+            round_trip,
+            least,
+            extra={"event": "grace_too_short", "round_trip": round_trip, "least_grace": least},
+        )
+
+
+class HeldLock:
+    """Follows an advisory lock of recovery that a stranger holds, and names each holder once.
+
+    lock: which one, for the log
+    meaning: what does not work meanwhile
+    """
+
+    def __init__(self, lock: str, meaning: str, clock: Callable[[], float]) -> None:
+        self._lock = lock
+        self._meaning = meaning
+        self._clock = clock
+        self._since: float | None = None
+        self._named: int | None = None
+
+    def is_free(self) -> None:
+        """Note that no stranger holds it."""
+        self._since = self._named = None
+
+    def is_held(self, seconds: float) -> bool:
+        """Note that a stranger may hold it; True once that has lasted for `seconds`, so that it is time to ask who."""
+        if self._since is None:
+            self._since = self._clock()
+        return self._clock() - self._since >= seconds
+
+    def name(self, holder: LockHolder) -> None:
+        """Log who holds it."""
+        if self._named == holder.pid or self._since is None:
+            return
+        self._named = holder.pid
+        logger.warning(
+            "%s has been held for %.0f s by process %d of the server (application %r, role %r): %s; end it with "
+            "select pg_terminate_backend(%d)",
+            self._lock,
+            self._clock() - self._since,
+            holder.pid,
+            holder.application_name,
+            holder.role,
+            self._meaning,
+            holder.pid,
+            extra={
+                "event": "recovery_lock_held",
+                "lock": self._lock,
+                "pid": holder.pid,
+                "application_name": holder.application_name,
+                "role": holder.role,
+            },
+        )

@@ -1,0 +1,1 @@
+drop table if exists :schema._ferryman_worker_states;

@@ -1,0 +1,66 @@
+"""What a worker does in the background. A duty that ends with an error is logged at once and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+    Duty = Callable[[], Coroutine[Any, Any, None]]
+
+logger = logging.getLogger("ferryman.worker")
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 10.0
+SECONDS_UNTIL_WELL = 60.0
+"""After a duty has lasted for so long, its next error counts as the first."""
+
+
+async def keep_doing(duty: Duty, name: str) -> None:
+    """Do it until it returns or is cancelled."""
+    loop, pause = asyncio.get_running_loop(), FIRST_PAUSE_SECONDS
+    while True:
+        begun_at = loop.time()
+        try:
+            await duty()
+        except asyncio.CancelledError as cancelled:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            problem: BaseException = cancelled  # of something that the duty has awaited
+        except Exception as error:  # noqa: BLE001 - logged below
+            problem = error
+        else:
+            return
+        logger.error(
+            "the duty %r ended with an error; starting it again",
+            name,
+            exc_info=problem,
+            extra={"event": "duty_ended", "duty": name},
+        )
+        if loop.time() - begun_at >= SECONDS_UNTIL_WELL:
+            pause = FIRST_PAUSE_SECONDS
+        await asyncio.sleep(pause)
+        pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+
+
+@asynccontextmanager
+async def in_background(duty: Duty, name: str) -> AsyncIterator[None]:
+    """Do it for as long as the block lasts."""
+    task = asyncio.create_task(keep_doing(duty, name), name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled() and task.exception() is not None:
+            logger.error(
+                "the duty %r ended with an error",
+                name,
+                exc_info=task.exception(),
+                extra={"event": "duty_ended", "duty": name},
+            )

@@ -1,0 +1,76 @@
+"""Reports events to hooks, apart from the work that they are about: a slow hook delays no outcome and no claim."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+T = TypeVar("T")
+
+
+class Telling(Generic[T]):
+    """Calls `tell` for each item, some of them at the same time.
+
+    One teller goes through all items for as long as no hook makes it wait; then another one continues beside it.
+
+    tell: must not raise
+    width: how many items may be told at the same time; with 1 they are told in order
+    """
+
+    def __init__(self, tell: Callable[[T], Awaitable[None]], *, width: int) -> None:
+        self._tell = tell
+        self._width = width
+        self._waiting: deque[T] = deque()
+        self._tellers: set[asyncio.Task[None]] = set()
+        self._all_told = asyncio.Event()
+        self._all_told.set()
+
+    @property
+    def untold(self) -> int:
+        """How many items wait or are being told."""
+        return len(self._waiting) + len(self._tellers)
+
+    def put(self, items: Iterable[T]) -> None:
+        """Tell these soon."""
+        self._waiting.extend(items)
+        if self._waiting:
+            self._all_told.clear()
+            self._add_teller()
+
+    async def drain(self) -> None:
+        """Wait until everything is told."""
+        await self._all_told.wait()
+
+    def close(self) -> int:
+        """Tell no more, and cancel what is being told; how many items were not told to their end."""
+        left = self.untold
+        self._waiting.clear()
+        for teller in self._tellers:
+            teller.cancel()
+        return left
+
+    def _add_teller(self) -> None:
+        if not self._waiting or len(self._tellers) >= self._width:
+            return
+        loop = asyncio.get_running_loop()
+        # Not made by the loop, whose task factory may be an eager one: hooks would be called from within `put`.
+        teller = asyncio.Task(self._tell_all(), loop=loop, name="tell hooks")
+        self._tellers.add(teller)
+        teller.add_done_callback(self._has_ended)
+        # By then it has told everything, or waits for a hook.
+        loop.call_soon(self._add_teller)
+
+    async def _tell_all(self) -> None:
+        while self._waiting:
+            await self._tell(self._waiting.popleft())
+
+    def _has_ended(self, teller: asyncio.Task[None]) -> None:
+        self._tellers.discard(teller)
+        if self._waiting:
+            self._add_teller()
+        elif not self._tellers:
+            self._all_told.set()

@@ -1,0 +1,38 @@
+"""Claims that announcements cause and that find nothing: many of them are spaced out.
+
+Anyone who may connect to the database may announce jobs, as often as they like, and among many workers most
+announcements concern another one. A worker that finds jobs is never held up.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BURST = 40
+"""So many claims in a row may find nothing without any pause."""
+PER_SECOND = 40.0
+
+
+class VainClaims:
+    """Knows how soon the next claim may follow an announcement."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._left = float(BURST)
+        self._counted_at = clock()
+
+    def claimed(self, count: int) -> None:
+        """Note a claim, and how many jobs it found."""
+        now = self._clock()
+        earned = (now - self._counted_at) * PER_SECOND
+        self._left = float(BURST) if count else min(float(BURST), self._left + earned) - 1
+        self._counted_at = now
+
+    @property
+    def pause(self) -> float:
+        """Seconds to wait before an announcement leads to a claim; mostly none."""
+        return max(0.0, -self._left / PER_SECOND - (self._clock() - self._counted_at))

@@ -1,0 +1,112 @@
+"""A server that falls silent keeps nobody waiting for ever: neither at the login nor on a connection that has idled."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from ferryman import Client, SyncClient
+from ferryman.database import pools
+from ferryman.database.addresses import find_address, parse_address
+from ferryman.errors import NotConnectedError
+from ferryman.recovery.session import BeatSession
+from tests.support.beats import SCHEMA, over_tcp
+from tests.support.network import Fate, Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ferryman.embedded import EmbeddedPostgres
+
+WATCHED = {
+    socket.SO_KEEPALIVE: (socket.SOL_SOCKET, 1),
+    socket.TCP_KEEPIDLE: (socket.IPPROTO_TCP, 5),
+    socket.TCP_KEEPINTVL: (socket.IPPROTO_TCP, 2),
+    socket.TCP_KEEPCNT: (socket.IPPROTO_TCP, 3),
+    socket.TCP_USER_TIMEOUT: (socket.IPPROTO_TCP, 10_000),
+}
+
+
+@pytest.fixture
+async def proxy(server: EmbeddedPostgres, database: str) -> AsyncIterator[Proxy]:
+    async with Proxy(over_tcp(server, database)) as opened:
+        yield opened
+
+
+def watched(number: int) -> dict[int, int]:
+    """How the system watches over a connection."""
+    with socket.socket(fileno=socket.dup(number)) as copy:
+        return {option: copy.getsockopt(level, option) for option, (level, _) in WATCHED.items()}
+
+
+async def test_every_connection_of_ours_is_watched_by_the_system(server: EmbeddedPostgres, database: str) -> None:
+    dsn, wanted = over_tcp(server, database), {option: value for option, (_, value) in WATCHED.items()}
+    async with Client(dsn) as client, client.pool.connection() as one:
+        assert watched(one.pgconn.socket) == wanted
+    with SyncClient(dsn) as blocking:
+        another = blocking._own_pool().getconn()
+        assert watched(another.pgconn.socket) == wanted
+        blocking._own_pool().putconn(another)
+    session = BeatSession.open(parse_address(dsn), SCHEMA, "worker")
+    assert watched(session._connection.pgconn.socket) == wanted
+    session.close()
+
+
+def test_whoever_says_how_to_watch_a_connection_is_obeyed() -> None:
+    address = find_address("postgresql://host/db?keepalives_idle=60&tcp_user_timeout=0")
+    assert "keepalives_idle=60" in address.conninfo
+    assert "tcp_user_timeout=0" in address.conninfo
+    assert "keepalives_interval=2" in address.conninfo
+
+
+async def test_a_blocking_client_gives_up_on_a_server_that_is_silent_after_the_login(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(pools._OPTIONS, "connect_timeout", 2)
+    proxy.new_connections = Fate.SWALLOWED_AFTER_LOGIN
+    with pytest.raises(NotConnectedError, match="could not connect to"):
+        await asyncio.to_thread(SyncClient(proxy.dsn).open)
+    gc.collect()
+    async with asyncio.timeout(20):
+        while proxy.count:  # noqa: ASYNC110 - the other side hears of it when it does
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", ["async", "blocking"])
+async def test_a_connection_that_has_idled_for_long_is_not_used_before_it_has_answered(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """What lies between forgets a connection that is silent for minutes, and tells neither side."""
+    monkeypatch.setattr(pools, "SECONDS_FOR_PROOF", 1.0)
+    if kind == "async":
+        async with Client(proxy.dsn) as client:
+            await client.add_raw_job("x")
+            monkeypatch.setattr(pools, "SECONDS_UNASKED", 0.0)
+            proxy.swallow()
+            async with asyncio.timeout(60):
+                assert (await client.add_raw_job("x")).id == 2
+        return
+    client = SyncClient(proxy.dsn)
+    await asyncio.to_thread(client.open)
+    await asyncio.to_thread(client.add_raw_job, "x")
+    monkeypatch.setattr(pools, "SECONDS_UNASKED", 0.0)
+    proxy.swallow()
+    async with asyncio.timeout(60):
+        assert (await asyncio.to_thread(client.add_raw_job, "x")).id == 2
+    await asyncio.to_thread(client.close)
+
+
+async def test_a_connection_that_has_idled_for_long_and_answers_is_used_again(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "SECONDS_UNASKED", 0.0)
+    async with Client(make_conninfo(database)) as client:
+        async with client.pool.connection() as first:
+            pass
+        async with client.pool.connection() as second:
+            assert second is first

@@ -1,0 +1,294 @@
+"""Recovery goes on with slow answers, blocked loops and hooks that hang; what keeps it from doing so is logged."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered
+from ferryman.hooks.telling import Teller
+from ferryman.recovery.observation_log import SECONDS_TO_BE_BLIND, ObservationLog
+from ferryman.recovery.rhythm import Rhythm
+from ferryman.recovery.settings import RecoverySettings
+from ferryman.worker import recovering
+from tests.support.beats import Life, SteppedLife, holder_of, key_of, over_tcp, watcher
+from tests.support.fleet import idle_app
+from tests.support.logs import logged
+from tests.support.network import Fate, Proxy
+from tests.support.rhythms import PATIENT, QUICK, recovery_of
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from ferryman.embedded import EmbeddedPostgres
+    from tests.support.fleet import Fleet
+    from tests.support.tables import Tables
+
+A_TENTH = Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=timedelta(seconds=0.1)))
+DEFAULT = Rhythm.of(RecoverySettings(enabled=True))
+
+
+async def test_a_killed_worker_is_found_over_a_network_that_is_slower_than_the_looks(
+    database: str, server: EmbeddedPostgres, connection: psycopg.Connection
+) -> None:
+    async with Proxy(over_tcp(server, database)) as network:
+        watching, gone = Life(network.dsn, rhythm=A_TENTH), SteppedLife(database)
+        with closing(watching.beats):
+            watching.beats.start()
+            await until(lambda: watching.beats.is_watching, "it watches")
+            network.delay_seconds = 0.02
+            gone.step()
+            key = key_of(connection, gone.worker_id)
+            gone.beats.close(deregister=False)
+            await until(lambda: holder_of(connection, key) is None, "its lock is gone")
+
+            await until(lambda: watching.found(gone.worker_id), "it is found dead")
+            await asyncio.to_thread(watching.beats.close)
+
+
+def test_a_minute_in_which_nothing_could_be_observed_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ferryman.recovery")
+    now = 1000.0
+    log = ObservationLog(DEFAULT, lambda: now)
+    for _ in range(40):
+        now += SECONDS_TO_BE_BLIND / 20
+        log.observed(0.0)
+    assert len(logged(caplog, "observation_failed")) == 1
+
+    log.observed(2.5)
+
+    assert len(logged(caplog, "observation_works_again")) == 1
+
+
+def test_looks_that_are_too_far_apart_to_observe_anything_are_logged(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = SteppedLife(database)
+    with closing(life.beats):
+        for _ in range(8):
+            life.step(10.0)
+
+    assert len(logged(caplog, "observation_failed")) == 1
+
+
+@pytest.mark.parametrize(("rhythm", "round_trip"), [(A_TENTH, 0.04), (DEFAULT, 2.7)])
+def test_a_grace_that_round_trips_cannot_serve_is_logged_with_one_that_they_can(
+    rhythm: Rhythm, round_trip: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = ObservationLog(rhythm, lambda: 0.0)
+    log.measured(None)
+    log.measured(0.001)
+    assert caplog.records == []
+
+    for _ in range(3):
+        log.measured(round_trip)
+
+    [record] = logged(caplog, "grace_too_short", round_trip=round_trip)
+    assert vars(record)["least_grace"] == pytest.approx(10 * round_trip)
+
+
+async def dead_without_a_sweep(database: str, connection: psycopg.Connection) -> tuple[SteppedLife, SteppedLife, str]:
+    """Two workers, the first of which watches, and the id of one that has died."""
+    first, second, gone = SteppedLife(database), SteppedLife(database), SteppedLife(database)
+    for life in (first, second, gone):
+        life.step()
+    key = key_of(connection, gone.worker_id)
+    gone.beats.close(deregister=False)
+    await until(lambda: holder_of(connection, key) is None, "its lock is gone")
+    return first, second, gone.worker_id
+
+
+async def test_a_watcher_whose_sweeps_do_not_come_leaves_the_watch_to_another(
+    database: str, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second, gone = await dead_without_a_sweep(database, connection)
+    with closing(first.beats), closing(second.beats):
+        while not second.found(gone):
+            first.step(2.0)
+            second.step(2.0)
+            assert first.now < 1000.0 + 60.0
+
+        assert first.found(gone)
+        assert (first.beats.is_watching, second.beats.is_watching) == (False, True)
+        assert len(logged(caplog, "watch_given_up")) == 1
+
+
+async def test_a_watcher_that_has_swept_keeps_the_watch_although_the_dead_worker_stays_registered(
+    database: str, connection: psycopg.Connection
+) -> None:
+    """Such as one whose job a hook skips."""
+    first, second, gone = await dead_without_a_sweep(database, connection)
+    with closing(first.beats), closing(second.beats):
+        for _ in range(60):
+            first.step(2.0)
+            first.beats.attended(dead.death for dead in first.dead)
+            second.step(2.0)
+
+        assert len(first.found(gone)) > 30
+        assert first.beats.is_watching
+
+
+@pytest.mark.program
+async def test_a_blocked_event_loop_does_not_keep_others_from_recovering(
+    fleet: Fleet, connection: psycopg.Connection
+) -> None:
+    """The one that is blocked has the watch, and its thread goes on watching."""
+    [blocked] = await fleet.started(PATIENT, concurrency=1)
+    await until(lambda: watcher(connection) is not None, "it watches")
+    [blocking] = await fleet.add("compute", seconds=80.0)
+    await fleet.until_started(blocking)
+    [killed] = await fleet.started(PATIENT, concurrency=1)
+    gate = fleet.gate()
+    [job] = await fleet.add(gate=str(gate))
+    assert await fleet.until_started(job) == killed.first_id
+    [heir] = await fleet.started(PATIENT, concurrency=1)
+
+    killed.kill()
+
+    assert await fleet.until_started(job, 2) == heir.first_id
+    assert fleet.history.lines("ended", job=blocking) == []
+    assert blocked.logged("watch_given_up")
+    gate.touch()
+    await fleet.until_settled(job)
+
+
+async def test_a_hook_that_hangs_does_not_keep_a_worker_from_recovering(fleet: Fleet, tables: Tables) -> None:
+    hooks, told = HookRegistry(), []
+
+    @hooks.on(JobInterrupted)
+    async def hang(event: JobInterrupted) -> None:
+        told.append(event.job.id)
+        await asyncio.Event().wait()
+
+    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(PATIENT), hooks=hooks)):
+        for number in range(2):
+            job = tables.held_job(tables.worker(f"dead {number}", session_key=12345 + number))
+            await until(lambda job=job: tables.job(job)["locked_by"] is None, "the job is recovered")
+
+    assert len(told) == 1
+
+
+async def test_a_hook_that_takes_too_long_is_cancelled_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    hooks, seen = HookRegistry(), []
+
+    @hooks.on(WorkerRecovered)
+    async def hang(event: WorkerRecovered) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("cancelled")
+
+    @hooks.on(WorkerRecovered)
+    async def see(event: WorkerRecovered) -> None:
+        seen.append("told")
+
+    teller = Teller(hooks, within=timedelta(seconds=0.05))
+    event = WorkerRecovered(worker_id="sweeper", dead_worker_ids=("dead",), jobs_recovered=1)
+    teller.tell(event, event)
+    await teller.told()
+    await asyncio.sleep(0)
+
+    assert sorted(seen) == ["cancelled", "cancelled", "told", "told"]
+    [first, _] = logged(caplog, "hook_timed_out")
+    assert "hang" in vars(first)["hook"]
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("grace", [QUICK["lost_session_grace"], None], ids=["a grace", "no grace"])
+async def test_without_a_grace_a_worker_that_is_cut_off_keeps_its_jobs_until_the_threshold(
+    fleet: Fleet, server: EmbeddedPostgres, grace: float | None
+) -> None:
+    settings = {**PATIENT, "lost_session_grace": grace}
+    async with Proxy(over_tcp(server, fleet.dsn)) as network:
+        [cut] = await fleet.started(settings, dsn=network.dsn, concurrency=1)
+        gate = fleet.gate()
+        [job] = await fleet.add(gate=str(gate))
+        assert await fleet.until_started(job) == cut.first_id
+        [other] = await fleet.started(settings, concurrency=1)
+
+        network.new_connections = Fate.REFUSED
+        network.reset()
+        if grace is not None:
+            await fleet.until_swept(cut.first_id)
+            return
+        await asyncio.sleep(3 * QUICK["lost_session_grace"])
+        await fleet.until_beaten(other.first_id, 2)
+        network.new_connections = Fate.WORK
+
+        await fleet.until_beaten(cut.first_id, 2)
+        gate.touch()
+        assert await fleet.until_settled(job) == cut.first_id
+        assert fleet.lost() == []
+
+
+def test_without_a_grace_a_worker_holds_no_session_lock_and_does_not_watch(
+    database: str, connection: psycopg.Connection
+) -> None:
+    settings = RecoverySettings(enabled=True, lost_session_grace=None)
+    life = SteppedLife(database, rhythm=Rhythm.of(settings))
+    with closing(life.beats):
+        for _ in range(3):
+            life.step(2.0)
+
+        assert key_of(connection, life.worker_id) is None
+        assert watcher(connection) is None
+        assert life.beats.goes_by_beats
+        assert life.beats.lease.is_safe(life.now + 100.0)
+
+
+def test_silence_adds_up_over_observers_that_do_not_live_long(database: str, tables: Tables) -> None:
+    """As in a crash loop behind a pooler, where no session tells. One that beats in between starts anew."""
+    rhythm = Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=None))
+    for worker_id in ("silent", "late"):
+        tables.worker(worker_id, age="1 hour", beat_interval=30)
+    lives = []
+    for _ in range(5):
+        life = SteppedLife(database, rhythm=rhythm)
+        with closing(life.beats):
+            for _ in range(13):
+                life.step(2.5)
+        lives.append(life)
+        if len(lives) == 2:
+            tables.worker("late", age="2 hours", beat_interval=30)
+
+    assert [number for number, life in enumerate(lives, 1) if life.found("silent")] == [4, 5]
+    assert [number for number, life in enumerate(lives, 1) if life.found("late")] == []
+
+
+async def test_the_holder_of_the_watch_that_is_no_worker_is_named_in_the_log(
+    database: str, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = SteppedLife(database)
+    connection.execute("set application_name = 'a stranger'")
+    with closing(life.beats):
+        watch = life.beats._watch._key
+        connection.execute("select pg_advisory_lock(%s, %s)", [0x46525754, watch])
+        for _ in range(60):
+            life.step(2.0)
+        assert life.beats.is_watching is False
+
+    [record] = logged(caplog, "recovery_lock_held", pid=connection.info.backend_pid)
+    assert (vars(record)["application_name"], vars(record)["role"]) == ("a stranger", connection.info.user)
+
+
+async def test_the_holder_of_the_lock_of_sweeps_is_named_in_the_log(
+    fleet: Fleet,
+    tables: Tables,
+    connection: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(recovering, "SECONDS_HELD", 0.3)
+    connection.execute("select pg_advisory_lock(%s, hashtext('graphile_worker'))", [0x46525357])
+    job = tables.held_job(tables.worker("dead", session_key=12345))
+
+    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(PATIENT))):
+        await until(lambda: logged(caplog, "recovery_lock_held", pid=connection.info.backend_pid), "it is named")
+        connection.execute("select pg_advisory_unlock_all()")
+        await until(lambda: tables.job(job)["locked_by"] is None, "the job is recovered")

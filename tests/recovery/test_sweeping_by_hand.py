@@ -1,0 +1,85 @@
+"""A sweep by hand has observed nothing yet, so it watches before it declares a worker dead."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ferryman import App, Client, SweepStaleWorkersOptions
+from tests.support.beats import QUICK
+from tests.support.logs import logged
+from tests.support.processes import BeatingProgram
+from tests.support.rhythms import recovery_of
+from tests.support.waiting import until
+from tests.support.workers import run_all
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.support.tables import Tables
+
+SELDOM = replace(QUICK, beat=4.0)
+
+
+async def test_a_worker_that_could_not_beat_during_an_outage_is_not_swept_right_after_it(
+    long_up: str, database: str, tables: Tables, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To the database that is back, such as a promoted standby, all heartbeats are old."""
+    caplog.set_level("INFO", "ferryman.recovery")
+    cut_off = BeatingProgram(database, SELDOM)
+    try:
+        await cut_off.registered()
+        cut_off.freeze()
+        await cut_off.froze()
+        job = tables.held_job(cut_off.worker_id)
+        tables.query("update graphile_worker._private_workers set last_heartbeat_at = now() - interval '1 hour'")
+        async with Client(long_up) as client:
+            sweeping = asyncio.create_task(client.sweep_stale_workers())
+            await until(lambda: logged(caplog, "sweep_watches") or sweeping.done(), "the sweep watches")
+            cut_off.thaw()
+            result = await sweeping
+        assert result.worker_ids == ()
+        assert tables.job(job)["locked_by"] == cut_off.worker_id
+    finally:
+        cut_off.end()
+
+
+async def test_the_only_worker_is_swept_when_it_misses_two_of_its_beats(sweeper: Client, tables: Tables) -> None:
+    job = tables.held_job(tables.worker("dead", beat_interval=0.5))
+    begun = time.monotonic()
+
+    result = await sweeper.sweep_stale_workers()
+
+    assert result.worker_ids == ("dead",)
+    assert time.monotonic() - begun >= 1.0
+    assert tables.job(job)["locked_by"] is None
+
+
+async def test_a_worker_that_is_named_is_swept_without_watching(
+    sweeper: Client, tables: Tables, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ferryman.recovery")
+    tables.held_job(tables.worker("dead", beat_interval=3600))
+
+    result = await sweeper.sweep_stale_workers(SweepStaleWorkersOptions(worker_ids=["dead"]))
+
+    assert result.worker_ids == ("dead",)
+    assert logged(caplog, "sweep_watches") == []
+
+
+async def test_a_worker_that_runs_once_recovers_what_a_dead_one_held_and_runs_it(long_up: str, tables: Tables) -> None:
+    """It would never live long enough to observe anything."""
+    app, ran = App(long_up), []
+
+    @app.task
+    async def task() -> None:
+        ran.append(True)
+
+    tables.held_job(tables.worker("dead", beat_interval=0.2), payload={})
+
+    await run_all(app, recovery=recovery_of())
+
+    assert ran == [True]
+    assert [row["worker_id"] for row in tables.lost_workers()] == ["dead"]

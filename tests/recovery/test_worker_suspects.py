@@ -1,0 +1,184 @@
+"""Workers keep jobs apart that have crashed before: one at a time, and alone before their last chance."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ferryman import App, JobSpec, LocalQueueConfig, RawJobSpec, Snooze, WorkerContext
+from ferryman.worker import suspects
+from tests.support.rhythms import PATIENT, recovery_of
+from tests.support.tables import Tables
+from tests.support.waiting import until
+from tests.support.workers import run_all, running, worker_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import psycopg
+
+    from ferryman import Client
+
+FLAGS = {
+    None: None,
+    "suspect": ["ferryman:crashed", "ferryman:suspect"],
+    "alone": ["ferryman:crashed", "ferryman:suspect", "ferryman:alone"],
+}
+QUEUES = [None, LocalQueueConfig(size=20)]
+
+
+class Scene:
+    """Jobs that say when they run, and beside which others."""
+
+    def __init__(self, client: Client, tables: Tables) -> None:
+        self.client, self.tables = client, tables
+        self.app = App(client.address.conninfo)
+        self.now: set[int] = set()
+        self.seen: dict[int, set[int]] = {}
+        """The jobs that ran at a time when this one did."""
+        self.attempts: dict[int, int] = {}
+        self.gates: dict[int, asyncio.Event] = {}
+
+        @self.app.task(identifier="task")
+        async def task(ctx: WorkerContext) -> None:
+            with self._runs(ctx.job.id):
+                self.attempts[ctx.job.id] = ctx.job.attempts
+                await self.gates[ctx.job.id].wait() if ctx.job.id in self.gates else await asyncio.sleep(0.01)
+
+        @self.app.task(identifier="fails", retry=lambda *_: timedelta(hours=1))
+        async def fails() -> None:
+            raise ValueError("as usual")
+
+        @self.app.task(identifier="snoozes")
+        async def snoozes() -> None:
+            raise Snooze(timedelta(hours=1))
+
+    @contextmanager
+    def _runs(self, job_id: int) -> Iterator[None]:
+        self.now.add(job_id)
+        for other in self.now:
+            self.seen.setdefault(other, set()).update(self.now)
+        try:
+            yield
+        finally:
+            self.now.discard(job_id)
+
+    async def add(self, count: int, suspicion: str | None = None, task: str = "task") -> list[int]:
+        jobs = await self.client.add_raw_jobs([RawJobSpec(task, {}, JobSpec(flags=FLAGS[suspicion]))] * count)
+        return [job.id for job in jobs]
+
+    def worker(self, local_queue: LocalQueueConfig | None, **given: Any) -> Any:
+        return worker_of(self.app, recovery=recovery_of(PATIENT), local_queue=local_queue, **given)
+
+    async def until_gone(self) -> None:
+        await until(lambda: not self.tables.jobs(), "all jobs are done")
+
+
+@pytest.fixture
+def scene(client: Client, connection: psycopg.Connection) -> Scene:
+    return Scene(client, Tables(connection))
+
+
+@pytest.mark.parametrize("local_queue", QUEUES)
+async def test_a_worker_runs_one_suspect_at_a_time_and_others_beside_it(
+    scene: Scene, local_queue: LocalQueueConfig | None
+) -> None:
+    kept_apart = await scene.add(6, "suspect")
+    others = await scene.add(12)
+    async with running(scene.worker(local_queue)):
+        await scene.until_gone()
+    for job_id in kept_apart:
+        assert scene.seen[job_id].isdisjoint({*kept_apart} - {job_id})
+    assert any(scene.seen[job_id] & {*others} for job_id in kept_apart)
+    assert {*scene.attempts.values()} == {1}
+
+
+@pytest.mark.parametrize("local_queue", QUEUES)
+async def test_while_a_long_suspect_runs_other_suspects_are_free_for_other_workers(
+    scene: Scene, local_queue: LocalQueueConfig | None
+) -> None:
+    first, *rest = await scene.add(4, "suspect")
+    scene.gates = {first: asyncio.Event()}
+    async with running(scene.worker(local_queue)):
+        await until(lambda: first in scene.now, "the first one runs")
+        others = await scene.add(3)
+        await until(lambda: {*others} <= {*scene.attempts}, "jobs that never crashed go on")
+        await until(lambda: {scene.tables.job(each)["locked_by"] for each in rest} == {None}, "the others are free")
+        assert scene.now.isdisjoint(rest)
+        async with running(scene.worker(local_queue)):
+            await until(lambda: {*rest} <= {*scene.attempts}, "another worker runs them")
+        scene.gates[first].set()
+        await scene.until_gone()
+    assert {*scene.attempts.values()} == {1}
+
+
+@pytest.mark.parametrize("local_queue", QUEUES)
+async def test_a_job_on_its_last_chance_runs_alone(scene: Scene, local_queue: LocalQueueConfig | None) -> None:
+    [busy] = await scene.add(1)
+    scene.gates = {busy: asyncio.Event()}
+    async with running(scene.worker(local_queue)):
+        await until(lambda: busy in scene.now, "one runs")
+        [last_chance] = await scene.add(1, "alone")
+        await until(lambda: scene.tables.job(last_chance)["locked_by"] is not None, "it waits for room")
+        others = await scene.add(5)
+        scene.gates[last_chance] = asyncio.Event()
+        scene.gates[busy].set()
+        await until(lambda: last_chance in scene.now, "it runs")
+        assert {scene.tables.job(each)["locked_by"] for each in others} == {None}
+        [mark] = scene.tables.query("select job_id from graphile_worker._ferryman_started_jobs")
+        assert mark["job_id"] == last_chance
+        scene.gates[last_chance].set()
+        await scene.until_gone()
+    assert scene.seen[last_chance] == {last_chance}
+
+
+async def test_a_job_for_which_no_room_can_be_made_goes_back_and_others_run(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(suspects, "SECONDS_TO_MAKE_ROOM", 0.1)
+    [endless] = await scene.add(1)
+    scene.gates = {endless: asyncio.Event()}
+    async with running(scene.worker(None)):
+        await until(lambda: endless in scene.now, "one runs")
+        [last_chance] = await scene.add(1, "alone")
+        await until(lambda: any(vars(each).get("event") == "no_room_for_suspect" for each in caplog.records), "told")
+        others = await scene.add(3)
+        await until(lambda: {*others} <= {*scene.attempts}, "others run")
+        scene.gates[endless].set()
+    job = scene.tables.job(last_chance)
+    assert (job["locked_by"], job["attempts"], "ferryman:alone" in job["flags"]) == (None, 0, True)
+    assert (job["run_at"] - job["created_at"]).total_seconds() > 200
+
+
+async def test_a_worker_that_runs_once_runs_all_suspects_one_after_the_other(scene: Scene) -> None:
+    kept_apart = [*await scene.add(3, "suspect"), *await scene.add(2, "alone")]
+    await run_all(scene.app, recovery=recovery_of(PATIENT))
+    assert scene.tables.jobs() == []
+    assert {len(scene.seen[job_id]) for job_id in kept_apart} == {1}
+
+
+@pytest.mark.parametrize("task", ["fails", "snoozes"])
+async def test_a_suspect_that_ends_in_an_ordinary_way_is_one_no_longer(scene: Scene, task: str) -> None:
+    [job_id] = await scene.add(1, "alone", task)
+    await run_all(scene.app, recovery=recovery_of(PATIENT))
+    assert scene.tables.job(job_id)["flags"] is None
+
+
+async def test_a_suspect_that_is_interrupted_by_a_shutdown_stays_one(scene: Scene) -> None:
+    [job_id] = await scene.add(1, "alone")
+    scene.gates = {job_id: asyncio.Event()}
+    async with running(scene.worker(None, shutdown={"grace_period": timedelta()})):
+        await until(lambda: job_id in scene.now, "it runs")
+    job = scene.tables.job(job_id)
+    assert (job["locked_by"], job["attempts"]) == (None, 0)
+    assert {"ferryman:crashed", "ferryman:suspect", "ferryman:alone"} <= {*job["flags"]}
+
+
+async def test_a_worker_without_recovery_runs_suspects_like_all_others(scene: Scene) -> None:
+    await scene.add(4, "suspect")
+    await run_all(scene.app, recovery=recovery_of({"enabled": False}))
+    assert max(len(beside) for beside in scene.seen.values()) > 1
