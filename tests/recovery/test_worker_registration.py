@@ -50,6 +50,7 @@ async def test_a_worker_registers_itself_and_says_what_it_is(app: App, client: C
     async def nothing() -> None:
         """Nobody adds such jobs."""
 
+    app.task(nothing.function, identifier="payment", on_crash="fail", max_crashes=None)
     worker = worker_of(app, recovery=recovery_of(), concurrency=7, local_queue=LocalQueueConfig())
     async with running(worker):
         await until(lambda: inside(worker).is_alive and not inside(worker).is_fenced, "the worker is registered")
@@ -62,13 +63,13 @@ async def test_a_worker_registers_itself_and_says_what_it_is(app: App, client: C
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "version": version,
-        "tasks": ["nothing"],
+        "tasks": ["nothing", "payment"],
         "concurrency": 7,
         "prefetches": True,
         "suspects": True,
         "on_crash": "requeue",
         "max_crashes": 3,
-        "policies": {},
+        "policies": {"payment": {"on_crash": "fail", "max_crashes": None}},
         "beat_interval": QUICK["heartbeat_interval"],
         "session_key": session_key,
     }

@@ -57,30 +57,39 @@ async def test_jobs_that_a_handler_adds_are_run_too(app: App, client: Client, co
     assert (sorted(ran), jobs(connection)) == ([1, 2, 3, 4, 5, 6], [])
 
 
-async def test_the_context_has_the_worker_and_a_client_with_its_schema_and_its_clock(database: str) -> None:
+@pytest.mark.parametrize("task", ["look", "look_blocking", "add_more"])
+@pytest.mark.parametrize("use_local_time", [True, False])
+async def test_the_context_has_the_worker_and_a_client_with_its_schema_and_its_clock(
+    database: str, task: str, use_local_time: bool
+) -> None:
+    """On the event loop, in a thread, and in a child process."""
     app = App(database, schema="elsewhere")
-    seen: dict[str, object] = {}
+    app.include(process_tasks.app)
+    seen: list[tuple[str | None, ...]] = []
+
+    def note(ctx: WorkerContext) -> None:
+        seen.append((ctx.worker_id, ctx.job.locked_by, ctx.job.task_identifier))
 
     @app.task
-    async def look(ctx: WorkerContext) -> None:
+    async def look(count: int, ctx: WorkerContext) -> None:
         assert ctx.client is not None
-        added = await ctx.client.add_raw_job("later")
-        seen.update(worker=ctx.worker_id, locked_by=ctx.job.locked_by, task=ctx.job.task_identifier)
-        seen.update(schema=ctx.client.schema.name, has_local_time=added.run_at != added.created_at)
+        await ctx.client.add_raw_job("elsewhere")
+        note(ctx)
+
+    @app.task
+    def look_blocking(count: int, ctx: WorkerContext) -> None:
+        ctx.sync_client.add_raw_job("elsewhere")
+        note(ctx)
 
     async with app.client() as client:
         await client.migrate()
-        for use_local_time in (True, False):
-            await client.add_raw_job("look")
-            worker = worker_of(app, use_local_time=use_local_time)
-            await worker.run_once()
-            assert seen == {
-                "worker": worker.worker_id,
-                "locked_by": worker.worker_id,
-                "task": "look",
-                "schema": "elsewhere",
-                "has_local_time": use_local_time,
-            }
+        await client.add_raw_job(task, {"count": 1})
+        worker = worker_of(app, use_local_time=use_local_time)
+        await worker.run_once()
+        [added] = (await client.list_jobs()).jobs
+
+    assert (added.task_identifier, added.run_at != added.created_at) == ("elsewhere", use_local_time)
+    assert seen == [(worker.worker_id, worker.worker_id, task)] * (task != "add_more")
 
 
 async def test_batches_that_a_handler_adds_are_lists(app: App, client: Client, connection: psycopg.Connection) -> None:
