@@ -10,6 +10,7 @@ import pytest
 
 from ferryman import App, JobSpec, JobState, Repair, Severity, Worker
 from tests.health.looking import look, one, sweep
+from tests.support.tables import OURS
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
@@ -155,8 +156,10 @@ def test_old_failed_jobs_of_tasks_that_no_worker_of_ours_has_are_named(sync_clie
 
 
 def test_a_job_that_killed_its_workers_is_a_warning_until_it_is_let_go(sync_client: SyncClient, tables: Tables) -> None:
-    tables.worker("dead")
+    tables.worker("dead", **OURS)
     poison = tables.held_job("dead", identifier="resize")
+    tables.suspect(poison, "alone")
+    tables.mark(poison)
     for _ in range(2):
         tables.crashed_before(poison)
     sweep(sync_client)

@@ -7,7 +7,7 @@ import itertools
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -32,9 +32,12 @@ SECONDS_OF_WORK = 5.0
 """What a busy machine may need on top."""
 
 
-async def test_a_killed_worker_is_noticed_by_its_session_and_another_one_runs_its_job(fleet: Fleet) -> None:
+@pytest.mark.parametrize("recovery", [PATIENT, None], ids=["patient", "without a config"])
+async def test_a_killed_worker_is_noticed_by_its_session_and_another_one_runs_its_job(
+    fleet: Fleet, recovery: dict[str, Any] | None
+) -> None:
     """Long before its silence would tell. Hooks are asked and told by the worker that sweeps."""
-    killed, heir = await fleet.started(PATIENT, PATIENT, concurrency=1)
+    killed, heir = await fleet.started(recovery, recovery, concurrency=1)
     gate = fleet.gate()
     [job] = await fleet.add(queue="a", gate=str(gate))
     if await fleet.until_started(job) == heir.first_id:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 AS_IT_WAS = "as it was"
 MARK = "ferryman:superseded"
+SUPERSEDED_ERROR = "Superseded: its key was used again or removed while it was claimed"
 
 
 class Left(NamedTuple):
@@ -43,7 +44,8 @@ def promised(ending: Ending, cell: Cell) -> Left:
         return Left(None, successor, ending.events)
     if cell.effect is Effect.RETIRED:
         events = ending.events if ending.last_events is None else ending.last_events
-        row = _row(attempts=MAX_ATTEMPTS, last_error=ending.last_error, is_superseded=True)
+        error = ending.last_error or SUPERSEDED_ERROR
+        row = _row(attempts=MAX_ATTEMPTS, last_error=error, is_superseded=True)
         return Left(row, successor, events)
     row = _row(
         attempts=ending.attempts,

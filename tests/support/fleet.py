@@ -33,13 +33,15 @@ class Fleet:
             member.end()
         self._connection.close()
 
-    def start(self, recovery: Mapping[str, Any] = QUICK, *, dsn: str | None = None, **options: Any) -> WorkerProgram:
+    def start(
+        self, recovery: Mapping[str, Any] | None = QUICK, *, dsn: str | None = None, **options: Any
+    ) -> WorkerProgram:
         """Start a worker process; its options are those of `WorkerProgram`."""
         usual = {"concurrency": 2, "poll_seconds": 0.2}
         self._members.append(WorkerProgram(dsn or self.dsn, self.history, recovery=recovery, **{**usual, **options}))
         return self._members[-1]
 
-    async def started(self, *recoveries: Mapping[str, Any], **options: Any) -> list[WorkerProgram]:
+    async def started(self, *recoveries: Mapping[str, Any] | None, **options: Any) -> list[WorkerProgram]:
         """As many workers as there are configs, all of them at work."""
         members = [self.start(recovery, **options) for recovery in recoveries]
         for member in members:

@@ -142,7 +142,7 @@ class WorkerProgram(Program):
 
     concurrency, poll_seconds, gather_seconds, prefetch, listens: options of the worker; prefetch is the size of a local
         queue
-    recovery: its settings, in seconds
+    recovery: its settings, in seconds; None: the worker is given no config
     faults: those of `ferryman.worker.sync_points`; None: points are not even noted
     statement_seconds, connect_seconds: how long the database may take
     longest_pause_seconds: between two tries to do what the database refuses
@@ -160,7 +160,7 @@ class WorkerProgram(Program):
         gather_seconds: float = 0.0,
         prefetch: int | None = None,
         listens: bool = True,
-        recovery: Mapping[str, Any] = OFF,
+        recovery: Mapping[str, Any] | None = OFF,
         faults: str | None = "",
         statement_seconds: float = 60.0,
         connect_seconds: int = 20,
@@ -175,7 +175,7 @@ class WorkerProgram(Program):
             "gather_seconds": gather_seconds,
             "prefetch": prefetch,
             "listens": listens,
-            "recovery": {**recovery},
+            "recovery": recovery and {**recovery},
             "faults": faults,
             "statement_seconds": statement_seconds,
             "connect_seconds": connect_seconds,

@@ -100,7 +100,10 @@ done as (
             else job.run_at
         end,
         last_error = case
-            when owned.is_superseded then coalesce(job.last_error, 'Superseded: its key was used again or removed while it was claimed')
+            when owned.is_superseded then coalesce(
+                job.last_error,
+                -- include: superseded_error
+            )
             else coalesce(owned.error, job.last_error)
         end,
         flags = case

@@ -87,6 +87,14 @@ done as (
             when release.crash_window is not null
                 and exists (select from crash where crash.id = release.id and crash.is_last)
                 then release.last_error
+            when release.effect = 'return'
+                and
+                -- include: is_superseded
+                then coalesce(
+                    release.error,
+                    job.last_error,
+                    -- include: superseded_error
+                )
             else coalesce(release.error, job.last_error)
         end,
         flags = case

@@ -55,6 +55,15 @@ returned as (
                 then job.attempts
             else greatest(0, job.attempts - 1)
         end,
+        last_error = case
+            when
+                -- include: is_superseded
+                then coalesce(
+                    job.last_error,
+                    -- include: superseded_error
+                )
+            else job.last_error
+        end,
         updated_at = now(),
         locked_by = null,
         locked_at = null

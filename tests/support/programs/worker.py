@@ -133,6 +133,7 @@ def main() -> None:
     connection.STATEMENT_SECONDS = listener.SECONDS_FOR_AN_ANSWER = options["statement_seconds"]
     trouble.LONGEST_PAUSE_SECONDS = options["longest_pause_seconds"]
     recovering.IDLE_SECONDS = options["sweep_idle_seconds"]
+    recovery = options["recovery"]
     worker = Worker(
         app,
         concurrency=options["concurrency"],
@@ -141,8 +142,8 @@ def main() -> None:
         local_queue=None if options["prefetch"] is None else LocalQueueConfig(size=options["prefetch"]),
         use_notification_delivery=options["listens"],
         blocked_loop_threshold=None,
-        recovery=recovery_of(options["recovery"]),
         hooks=hooks,
+        **({} if recovery is None else {"recovery": recovery_of(recovery)}),
     )
     asyncio.run(worker.run())
 
