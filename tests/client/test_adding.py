@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 import pytest
@@ -19,7 +20,11 @@ from ferryman import (
     RawJobSpec,
     SyncClient,
 )
+from ferryman.database.own import OwnAsyncConnection
 from ferryman.errors import InvalidJobError, InvalidPayloadError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 IN_AN_HOUR = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
 
@@ -81,6 +86,19 @@ async def test_a_hundred_thousand_jobs_go_in_with_one_call(client: Client) -> No
     assert len({job.id for job in jobs}) == 100_000
     assert (await client.counts()).ready == 100_000
     assert [job.payload["n"] for job in jobs[:3] + jobs[-3:]] == [0, 1, 2, 99_997, 99_998, 99_999]
+
+
+async def test_many_jobs_go_in_with_one_statement(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    fetch = OwnAsyncConnection.fetch
+
+    async def note(self: OwnAsyncConnection, text: LiteralString, values: Sequence[Any] | None = None) -> Any:
+        sent.append(text)
+        return await fetch(self, text, values)
+
+    monkeypatch.setattr(OwnAsyncConnection, "fetch", note)
+    plain = await client.add_raw_jobs([RawJobSpec("x", n, JobSpec(queue_name=f"q{n % 3}")) for n in range(500)])
+    assert (len(plain), len(sent)) == (500, 1)
 
 
 async def test_large_payloads_are_split_over_several_statements(client: Client) -> None:
@@ -156,6 +174,14 @@ async def test_unsafe_dedupe_is_refused_in_bulk(client: Client) -> None:
 
     with pytest.raises(InvalidJobError, match="UNSAFE_DEDUPE"):
         await client.add_raw_jobs([RawJobSpec("x", {}), RawJobSpec("x", {}, spec)])
+
+    app = App("postgresql://unused")
+
+    @app.task
+    def typed() -> None: ...
+
+    with pytest.raises(InvalidJobError, match="UNSAFE_DEDUPE"):
+        await client.add_jobs([typed.job(), (typed.job(), spec)])
 
     assert (await client.counts()).total == 0
 

@@ -71,6 +71,19 @@ async def test_rescheduling_changes_only_what_it_is_told(client: Client, jobs: d
     assert {job.state for job in changed} == {JobState.SCHEDULED}
 
 
+@pytest.mark.parametrize(("name", "value"), [("run_at", LATER), ("priority", -3), ("attempts", 7), ("max_attempts", 9)])
+async def test_rescheduling_sets_each_value_alone(
+    client: Client, jobs: dict[str, Job], name: str, value: object
+) -> None:
+    before = jobs["regular"]
+    [after] = await client.reschedule_jobs([before.id], RescheduleJobOptions(**{name: value}))
+    settable = ("run_at", "priority", "attempts", "max_attempts")
+    assert {each: getattr(after, each) for each in settable} == {
+        **{each: getattr(before, each) for each in settable},
+        name: value,
+    }
+
+
 async def test_a_rescheduled_job_wakes_idle_workers(client: Client, jobs: dict[str, Job], database: str) -> None:
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as listener:
         await listener.execute('listen "jobs:insert"')

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from ferryman import App, CrontabFill, WorkerContext
 from ferryman.cron.clock import ManualClock, SystemClock
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.hooks import CronJobScheduled, HookRegistry
@@ -16,6 +17,7 @@ from ferryman.worker.trouble import Trouble
 from tests.support.logs import logged
 from tests.support.schedulers import HOUR, MINUTE, NOON, fired, known, make_known, scheduler_at
 from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,6 +47,33 @@ async def test_it_wakes_at_each_minute(client: Client, connection: psycopg.Conne
             assert len(fired(connection)) == number + 1
             clock.set(clock.sleeps_until)
             await until(lambda: clock.sleeps_until is None or clock.sleeps_until > clock.now(), "it woke")
+
+
+async def test_a_worker_schedules_the_crontabs_of_its_options_and_of_its_app_beside_its_jobs(
+    database: str, client: Client, connection: psycopg.Connection
+) -> None:
+    """Jobs that are added while it runs are run as well: scheduling and working go on together."""
+    ran: list[str] = []
+    app = App(database)
+
+    @app.task
+    async def tick(ctx: WorkerContext) -> None:
+        ran.append(f"tick {ctx.payload['_cron']['backfilled']}")
+
+    @app.cron("* * * * *", fill=CrontabFill.hours(1))
+    @app.task
+    async def tock() -> None:
+        ran.append("tock")
+
+    @app.task
+    async def note() -> None:
+        ran.append("note")
+
+    for name in ("tick", "tock"):
+        make_known(connection, name, datetime.now(UTC) - HOUR, datetime.now(UTC) - 3 * MINUTE)
+    async with running(worker_of(app, crontabs="* * * * * tick ?fill=1h")):
+        await client.add_job(note.job())
+        await until(lambda: {"tick True", "tock", "note"} <= {*ran}, "crontabs have fired, and all jobs run")
 
 
 async def test_a_connection_that_is_cut_in_the_middle_of_scheduling_costs_nothing(

@@ -194,11 +194,18 @@ async def test_a_tick_that_comes_too_early_waits_for_the_rest(client: Client, co
     assert fired(connection) == [NOON]
 
 
-async def test_crontabs_read_the_clock_of_their_time_zone(client: Client, connection: psycopg.Connection) -> None:
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [("", datetime(2030, 3, 4, 8, tzinfo=UTC)), ("&tz=America/New_York", datetime(2030, 3, 3, 13, tzinfo=UTC))],
+    ids=["UTC", "New York"],
+)
+async def test_crontabs_read_the_clock_of_their_time_zone(
+    client: Client, connection: psycopg.Connection, zone: str, expected: datetime
+) -> None:
     make_known(connection, "tick", NOON - 30 * HOUR)
-    scheduler, _ = scheduler_at(client, NOON, "0 8 * * * tick ?fill=1d&tz=America/New_York")
+    scheduler, _ = scheduler_at(client, NOON, f"0 8 * * * tick ?fill=1d{zone}")
     await scheduler.tick()
-    assert fired(connection) == [datetime(2030, 3, 3, 13, 0, tzinfo=UTC)]
+    assert fired(connection) == [expected]
 
 
 async def test_hooks_hear_of_each_minute_and_of_what_was_really_scheduled(

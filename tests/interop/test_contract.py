@@ -175,6 +175,7 @@ class TestAddingWithAKey:
             (old,) = tables.permanently_fail_jobs(old["id"])
         new = tables.add_job("other", job_key="k", job_key_mode="unsafe_dedupe", **FULL)
         assert new == {**old, "revision": 1, "updated_at": new["updated_at"]}
+        assert new["updated_at"] > old["updated_at"]
         assert len(tables.jobs()) == 1
 
     @pytest.mark.parametrize("mode", ["replace", "preserve_run_at"])

@@ -145,6 +145,21 @@ async def test_each_kind_of_job_can_be_left_locked_for_a_person(
     assert tables.workers() == ["dead"]
 
 
+async def test_with_both_kinds_left_locked_nothing_is_recovered_until_somebody_sweeps_by_hand(
+    tables: Tables, sweeper: Client
+) -> None:
+    tables.policy("fail")
+    tables.worker(prefetches=True)
+    started, waiting = tables.held_job(), tables.held_job()
+    tables.mark(started)
+    for _ in range(2):
+        result = await sweep_as_worker(sweeper, config={"recover_claimed": False, "recover_running": False})
+        assert result.recovered_count == 0
+        assert {tables.job(job_id)["locked_by"] for job_id in (started, waiting)} == {"dead"}
+    result = await sweeper.sweep_stale_workers()
+    assert {each.job_id: each.decision for each in result.recoveries} == {started: "fail", waiting: "given back"}
+
+
 async def test_the_default_policy_of_the_dead_worker_says_what_it_would_have_marked(
     tables: Tables, sweeper: Client
 ) -> None:

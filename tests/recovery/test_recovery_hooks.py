@@ -253,6 +253,21 @@ async def test_after_each_handled_job_the_interruption_is_told_and_then_the_swee
     assert swept == WorkerRecovered(worker_id="sweeper", dead_worker_ids=("dead",), jobs_recovered=1)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [None, JobRecoveryResult.Default(), JobRecoveryResult.Reschedule(TOMORROW), JobRecoveryResult.FailWithBackoff()],
+    ids=["no answer", "Default", "Reschedule", "FailWithBackoff"],
+)
+async def test_every_answer_but_skip_is_followed_by_the_interruption_as_a_crash(
+    tables: Tables, sweeper: Client, answer: JobRecoveryResult | None
+) -> None:
+    job_id = tables.held_job(tables.worker())
+    hooks, told = answering(answer), list[JobInterrupted]()
+    hooks.on(JobInterrupted, told.append)
+    await sweep_as_worker(sweeper, hooks=hooks)
+    assert [(event.job.id, event.reason) for event in told] == [(job_id, FailureReason.WORKER_CRASHED)]
+
+
 async def test_events_are_told_when_the_database_holds_what_they_tell(tables: Tables, sweeper: Client) -> None:
     job_id = tables.held_job(tables.worker())
     hooks, owners = HookRegistry(), list[str | None]()

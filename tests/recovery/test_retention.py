@@ -12,9 +12,13 @@ from ferryman.database.sessions import AsyncSession
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.results import Pruned
 from ferryman.recovery.retention import prune
+from ferryman.worker import recovering
 from ferryman.worker.claims import EPOCH, Claim
 from ferryman.worker.outcomes import Failed, Settlement
 from ferryman.worker.writing import giving_back
+from tests.support.fleet import idle_app
+from tests.support.waiting import until
+from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     from ferryman import Client
@@ -101,6 +105,33 @@ async def test_each_kind_can_be_kept_for_ever(tables: Tables, client: Client, se
         if getattr(PRUNED[setting], field.name):
             expected = replace(expected, **{field.name: 0})
     assert await client.prune_recovery_records(WorkerRecoveryConfig(**{setting: None})) == expected
+
+
+async def test_all_kinds_can_be_kept_for_ever(tables: Tables, client: Client) -> None:
+    for each in ALL:
+        write_down(tables, each, "1000 days")
+    nothing = WorkerRecoveryConfig(**dict.fromkeys(ALL))
+    assert await client.prune_recovery_records(nothing) == Pruned()
+
+
+async def test_workers_forget_all_kinds(tables: Tables, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovering, "SECONDS_UNTIL_PRUNING", 0.1)
+    for each in ALL:
+        write_down(tables, each, FORGOTTEN[each])
+
+    def left() -> set[str]:
+        rows = tables.query(
+            "select 'lost worker' as kind from graphile_worker._ferryman_lost_workers"
+            " union select 'state' from graphile_worker._ferryman_worker_states where worker_id = 'worker'"
+            " union select 'crash' from graphile_worker._ferryman_crashes"
+            " union select 'failed job' from graphile_worker._private_jobs"
+        )
+        return {row["kind"] for row in rows}
+
+    assert left() == {"lost worker", "state", "crash", "failed job"}
+    app = idle_app(client.address.conninfo)
+    async with running(worker_of(app, recovery=WorkerRecoveryConfig(enabled=True))):
+        await until(lambda: not left(), "all records are gone")
 
 
 async def test_a_crash_is_remembered_for_as_long_as_it_counts_whatever_the_retention(

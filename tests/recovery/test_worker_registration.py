@@ -26,7 +26,7 @@ from ferryman import (
 from ferryman import __version__ as version
 from ferryman.cli.worker.plan import Plan
 from ferryman.errors import InvalidJobError
-from ferryman.hooks import HookRegistry
+from ferryman.hooks import HookRegistry, JobComplete, WorkerInit, WorkerShutdown, WorkerStart
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.worker import life
 from tests.support.inside import inside
@@ -50,6 +50,7 @@ async def test_a_worker_registers_itself_and_says_what_it_is(app: App, client: C
     async def nothing() -> None:
         """Nobody adds such jobs."""
 
+    app.task(nothing.function, identifier="payment", on_crash="fail", max_crashes=None)
     worker = worker_of(app, recovery=recovery_of(), concurrency=7, local_queue=LocalQueueConfig())
     async with running(worker):
         await until(lambda: inside(worker).is_alive and not inside(worker).is_fenced, "the worker is registered")
@@ -62,13 +63,13 @@ async def test_a_worker_registers_itself_and_says_what_it_is(app: App, client: C
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "version": version,
-        "tasks": ["nothing"],
+        "tasks": ["nothing", "payment"],
         "concurrency": 7,
         "prefetches": True,
         "suspects": True,
         "on_crash": "requeue",
         "max_crashes": 3,
-        "policies": {},
+        "policies": {"payment": {"on_crash": "fail", "max_crashes": None}},
         "beat_interval": QUICK["heartbeat_interval"],
         "session_key": session_key,
     }
@@ -88,6 +89,38 @@ async def test_a_worker_that_ends_in_order_deregisters(fleet: Fleet) -> None:
     assert fleet.workers() == [worker.first_id]
     assert await worker.end_in_order() == 0
     assert (fleet.workers(), fleet.lost()) == ([], [])
+
+
+async def test_a_worker_is_registered_from_before_its_start_is_told_until_all_is_settled_and_told(
+    fleet: Fleet, app: App
+) -> None:
+    """For as long as a hook or a handler runs, others must know that the worker lives."""
+    seen: list[tuple[str, list[str], int]] = []
+    hooks, has_run = HookRegistry(), asyncio.Event()
+
+    def look(event: object) -> None:
+        seen.append((type(event).__name__, fleet.workers(), len(fleet.jobs())))
+
+    for event in (WorkerInit, WorkerStart, JobComplete, WorkerShutdown):
+        hooks.on(event, look)
+
+    @app.task
+    async def work() -> None:
+        has_run.set()
+
+    await fleet.add("work")
+    worker = worker_of(app, recovery=recovery_of(PATIENT), hooks=hooks, complete_job_batch_delay=timedelta(minutes=10))
+    async with running(worker):
+        await asyncio.wait_for(has_run.wait(), 60)
+
+    registered = [worker.worker_id]
+    assert seen == [
+        ("WorkerInit", [], 1),
+        ("WorkerStart", registered, 1),
+        ("JobComplete", registered, 0),
+        ("WorkerShutdown", registered, 0),
+    ]
+    assert fleet.workers() == []
 
 
 async def test_a_worker_that_could_not_settle_stays_registered_and_its_job_is_recovered(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -74,6 +76,17 @@ async def test_the_background_sweeper_recovers_orphans_too(fleet: Fleet, tables:
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
         await until(lambda: tables.job(orphan)["locked_by"] is None, "the orphan is recovered")
     assert fleet.locked_queues() == []
+
+
+async def test_recovery_ends_with_its_worker(fleet: Fleet) -> None:
+    """Neither its thread nor any task of the loop goes on."""
+    tasks = asyncio.all_tasks()
+    worker = worker_of(idle_app(fleet.dsn), recovery=recovery_of())
+    async with running(worker):
+        await until(lambda: fleet.workers() == [worker.worker_id], "it is registered")
+        [beats] = [thread for thread in threading.enumerate() if thread.name == "ferryman beats"]
+    assert asyncio.all_tasks() == tasks
+    await until(lambda: not beats.is_alive(), "its thread has ended")
 
 
 async def test_the_background_sweeper_runs_at_its_interval(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,6 +154,9 @@ def test_each_time_has_usual_bounds_beyond_which_it_is_warned_of(name: str, leas
     doubts = RecoverySettings(**given).doubts
     usual = f"usual are {least.total_seconds():g} s to {most.total_seconds():g} s"
     assert f"worker_recovery.{name} is {(most + SECONDS).total_seconds():g} s; {usual}" in doubts
+    if least:
+        shorter = RecoverySettings(**{**given, name: least / 2}).doubts
+        assert f"worker_recovery.{name} is {least.total_seconds() / 2:g} s; {usual}" in shorter
     for allowed in (least, most):
         told = RecoverySettings(**{**given, name: allowed}).doubts if allowed or name == "recovery_delay" else ()
         assert not any(doubt.startswith(f"worker_recovery.{name} ") for doubt in told)

@@ -12,8 +12,10 @@ import pytest
 from ferryman import CleanupTask, JobSpec, RawJobSpec
 from ferryman.errors import ConfigurationError
 from ferryman.worker import LocalQueueConfig
+from ferryman.worker.claim_loop import ClaimLoop
 from ferryman.worker.claimer import Claimer
 from ferryman.worker.vain_claims import BURST, PER_SECOND
+from tests.support.inside import inside
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
 
@@ -57,6 +59,64 @@ async def test_jobs_that_wait_do_not_keep_the_others_of_their_claim_waiting(
     await asyncio.wait_for(run_all(app, concurrency=3), 60)
 
     assert (len(ran), most) == (15, 3)
+
+
+async def test_without_a_local_queue_no_more_jobs_are_claimed_than_there_are_slots(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    go_on, started = asyncio.Event(), 0
+
+    @app.task
+    async def stay() -> None:
+        nonlocal started
+        started += 1
+        await go_on.wait()
+
+    await client.add_raw_jobs([RawJobSpec("stay", {})] * 7)
+    async with running(worker_of(app, concurrency=3)):
+        await until(lambda: started == 3, "every slot is busy")
+        claimed = [job for job in jobs(connection) if job.locked_by is not None]
+        assert [(job.attempts, job.locked_at is None) for job in claimed] == [(1, False)] * 3
+        go_on.set()
+        await until(lambda: started == 7, "the others follow")
+
+
+async def test_announcements_are_heard_while_every_slot_is_busy_and_cost_no_claim(
+    app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are hints: as long as nothing can be started, one that is remembered is as good as fifty."""
+    heard, claims, go_on, ran = 0, 0, asyncio.Event(), 0
+    wake, claim = ClaimLoop.wake, Claimer.claim
+
+    def count(self: ClaimLoop) -> None:
+        nonlocal heard
+        heard += 1
+        wake(self)
+
+    async def counted(self: Claimer, *args: Any, **options: Any) -> Any:
+        nonlocal claims
+        claims += 1
+        return await claim(self, *args, **options)
+
+    @app.task
+    async def stay() -> None:
+        nonlocal ran
+        ran += 1
+        await go_on.wait()
+
+    monkeypatch.setattr(ClaimLoop, "wake", count)
+    monkeypatch.setattr(Claimer, "claim", counted)
+    await client.add_raw_job("stay")
+    worker = worker_of(app, concurrency=1)
+    async with running(worker):
+        await until(lambda: inside(worker).is_listening and ran == 1, "it listens, and its slot is busy")
+        heard = claims = 0
+        for _ in range(50):
+            await client.add_raw_job("stay")
+        await until(lambda: heard >= 50, "it has heard of all of them")
+        assert (claims, ran) == (0, 1)
+        go_on.set()
+        await until(lambda: ran == 51, "all run, without a poll")
 
 
 async def test_announcements_are_heard_also_while_the_connection_is_proved(

@@ -12,7 +12,7 @@ import pytest
 from ferryman import App, JobSpec, RawJobSpec, RescheduleJobOptions, SyncClient, WorkerContext
 from ferryman.hooks import BeforeJobSchedule, Continue, HookRegistry
 from tests.support.waiting import until
-from tests.support.workers import jobs, queues, run_all
+from tests.support.workers import jobs, queues, run_all, worker_of
 from tests.worker import process_tasks
 
 if TYPE_CHECKING:
@@ -55,6 +55,41 @@ async def test_jobs_that_a_handler_adds_are_run_too(app: App, client: Client, co
     await run_all(app)
 
     assert (sorted(ran), jobs(connection)) == ([1, 2, 3, 4, 5, 6], [])
+
+
+@pytest.mark.parametrize("task", ["look", "look_blocking", "add_more"])
+@pytest.mark.parametrize("use_local_time", [True, False])
+async def test_the_context_has_the_worker_and_a_client_with_its_schema_and_its_clock(
+    database: str, task: str, use_local_time: bool
+) -> None:
+    """On the event loop, in a thread, and in a child process."""
+    app = App(database, schema="elsewhere")
+    app.include(process_tasks.app)
+    seen: list[tuple[str | None, ...]] = []
+
+    def note(ctx: WorkerContext) -> None:
+        seen.append((ctx.worker_id, ctx.job.locked_by, ctx.job.task_identifier))
+
+    @app.task
+    async def look(count: int, ctx: WorkerContext) -> None:
+        assert ctx.client is not None
+        await ctx.client.add_raw_job("elsewhere")
+        note(ctx)
+
+    @app.task
+    def look_blocking(count: int, ctx: WorkerContext) -> None:
+        ctx.sync_client.add_raw_job("elsewhere")
+        note(ctx)
+
+    async with app.client() as client:
+        await client.migrate()
+        await client.add_raw_job(task, {"count": 1})
+        worker = worker_of(app, use_local_time=use_local_time)
+        await worker.run_once()
+        [added] = (await client.list_jobs()).jobs
+
+    assert (added.task_identifier, added.run_at != added.created_at) == ("elsewhere", use_local_time)
+    assert seen == [(worker.worker_id, worker.worker_id, task)] * (task != "add_more")
 
 
 async def test_batches_that_a_handler_adds_are_lists(app: App, client: Client, connection: psycopg.Connection) -> None:

@@ -50,7 +50,7 @@ async def test_a_job_that_is_done_leaves_no_row(app: App, client: Client, connec
     assert queues(connection)[0].locked_at is None
 
 
-@pytest.mark.parametrize("attempt", [1, 2, 5])
+@pytest.mark.parametrize("attempt", [1, 2, 5, 10, 11, 24])
 async def test_a_failed_job_keeps_its_error_and_waits_longer_each_time(
     app: App, client: Client, connection: psycopg.Connection, attempt: int
 ) -> None:
@@ -63,7 +63,21 @@ async def test_a_failed_job_keeps_its_error_and_waits_longer_each_time(
     job = only_job(connection)
     assert job.last_error.startswith("ValueError: no such address\n\nTraceback")
     assert (job.attempts, job.max_attempts, job.locked_at, job.locked_by) == (attempt, 25, None, None)
-    assert job.due_in == pytest.approx(math.exp(attempt), abs=2)
+    assert job.due_in == pytest.approx(math.exp(min(attempt, 10)), abs=2)
+
+
+async def test_the_delay_of_a_failed_job_counts_from_its_run_at_if_that_lies_ahead(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    @app.task
+    async def end() -> None:
+        connection.execute("update graphile_worker._private_jobs set run_at = now() + interval '1 hour'")
+        raise ValueError("not now")
+
+    await client.add_raw_job("end")
+    await run_all(app)
+
+    assert only_job(connection).due_in == pytest.approx(3600 + math.e, abs=2)
 
 
 async def test_a_failed_job_runs_again_only_when_its_time_has_come(
@@ -90,7 +104,7 @@ async def test_a_job_without_attempts_left_stays_as_failed(
     await run_all(app)
 
     job = only_job(connection)
-    assert (job.attempts, job.max_attempts, job.is_available) == (3, 3, False)
+    assert (job.attempts, job.max_attempts, job.is_available, job.locked_at) == (3, 3, False, None)
     assert job.last_error.startswith("ValueError: never")
 
 

@@ -113,6 +113,18 @@ async def test_a_job_that_is_done_is_told_step_by_step(app: App, client: Client,
     assert shutdown.reason is ShutdownReason.GRACEFUL
 
 
+async def test_the_duration_that_is_told_is_that_of_the_handler(app: App, client: Client, seen: Seen) -> None:
+    @app.task
+    async def end() -> None:
+        await asyncio.sleep(0.05)
+
+    await client.add_raw_job("end")
+    await run_all(app, hooks=seen.hooks)
+
+    assert seen.only(AfterJobRun).duration >= timedelta(milliseconds=49)
+    assert seen.only(JobComplete).duration >= timedelta(milliseconds=49)
+
+
 async def test_completion_is_told_after_the_row_is_gone(app: App, client: Client, seen: Seen) -> None:
     ending(app)
     await client.add_raw_job("end")

@@ -200,6 +200,31 @@ async def test_delays_gather_outcomes_and_the_end_writes_them_at_once(
     assert [(job.payload["number"] % 2, job.locked_at, job.attempts) for job in jobs(connection)] == [(1, None, 1)] * 5
 
 
+@pytest.mark.parametrize("error", [None, ValueError("no")], ids=["done", "failed"])
+async def test_an_outcome_that_comes_after_the_end_has_begun_is_written_too(
+    app: App, client: Client, connection: psycopg.Connection, error: Exception | None
+) -> None:
+    """However long outcomes would be gathered otherwise."""
+    go_on, has_begun = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def hold() -> None:
+        has_begun.set()
+        await go_on.wait()
+        if error is not None:
+            raise error
+
+    await client.add_raw_job("hold")
+    worker = worker_of(app, complete_job_batch_delay=MINUTES, fail_job_batch_delay=MINUTES)
+    async with running(worker):
+        await asyncio.wait_for(has_begun.wait(), 60)
+        worker.request_shutdown()
+        await until(lambda: inside(worker).is_stopping, "the end has begun")
+        go_on.set()
+
+    assert [(job.attempts, job.locked_at) for job in jobs(connection)] == ([] if error is None else [(1, None)])
+
+
 async def test_run_once_does_not_wait_for_the_delays(app: App, client: Client, connection: psycopg.Connection) -> None:
     @app.task
     async def end() -> None:

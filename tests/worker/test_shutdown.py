@@ -106,6 +106,19 @@ async def test_a_job_over_the_grace_period_goes_back_as_if_untried(
     assert [type(event) for event in told] == [JobInterrupted]
 
 
+async def test_the_attempts_of_an_interrupted_job_never_fall_below_zero(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    has_begun = define(app, wait_for_ever)
+    await client.add_raw_job("work")
+
+    async with running(worker_of(app, shutdown={"grace_period": timedelta()})):
+        await asyncio.wait_for(has_begun.wait(), 60)
+        connection.execute("update graphile_worker._private_jobs set attempts = 0")
+
+    assert (only_job(connection).attempts, only_job(connection).locked_at) == (0, None)
+
+
 async def test_the_delay_of_interrupted_jobs_can_be_chosen(app: App, client: Client, connection) -> None:
     has_begun = define(app, wait_for_ever)
     await client.add_raw_job("work")
