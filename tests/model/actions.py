@@ -380,6 +380,7 @@ class Actions:
             settings=self.settings,
             recovered_by=recovered_by,
             hooks=HookRegistry(),
+            clock=lambda: self.database.waited_seconds,
             **given,
         )
         result: SweepStaleWorkersResult = self.database.run(sweep_once(sweep))

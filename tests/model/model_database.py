@@ -16,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 from ferryman import SyncClient
 from ferryman.database.sessions import SyncSession
 from ferryman.database.statements import Style
+from ferryman.database.steps import Wait
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.queries import beating
 from ferryman.queries.working import Search
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
     from typing import Self
 
-    from ferryman.database.steps import Call, Row, Steps
+    from ferryman.database.steps import Call, Row, Step, Steps
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
@@ -112,6 +113,20 @@ def as_moment(time: datetime) -> int:
     return (time - EPOCH) // timedelta(microseconds=1)
 
 
+class _Impatient(SyncSession):
+    """A session that lets no time pass."""
+
+    def __init__(self, database: ModelDatabase) -> None:
+        super().__init__(database.client._own_pool, database.client.schema)
+        self._database = database
+
+    def _take(self, step: Step) -> Sequence[Row]:
+        if isinstance(step, Wait):
+            self._database.waited_seconds += step.seconds
+            return ()
+        return super()._take(step)
+
+
 class ModelDatabase:
     """One database, emptied before each history."""
 
@@ -123,6 +138,8 @@ class ModelDatabase:
         self.client = SyncClient(make_conninfo(dsn, options="-c search_path=model,pg_catalog"))
         self._other = psycopg.connect(dsn, autocommit=True, cursor_factory=psycopg.RawCursor)
         self._runner = asyncio.Runner()
+        self.waited_seconds = 0.0
+        """By all operations, on their own clock."""
 
     def __enter__(self) -> Self:
         self.client.open()
@@ -156,8 +173,8 @@ class ModelDatabase:
         return self.run(steps())
 
     def run(self, steps: Steps[Any]) -> Any:
-        """Run a real operation."""
-        return SyncSession(self.client._own_pool, self.client.schema).run(steps)
+        """Run a real operation. Where it waits, only its own clock goes on."""
+        return _Impatient(self).run(steps)
 
     def do(self, act: Coroutine[Any, Any, Any]) -> Any:
         """Let a part of a worker do something."""

@@ -8,7 +8,6 @@ database answers us all that time, and a worker that lives connects again and be
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Wait
@@ -17,7 +16,7 @@ from ferryman.recovery.rhythm import LOOK_SECONDS
 from ferryman.recovery.watching import Observer, Sign
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ferryman.database.steps import Steps
 
@@ -26,7 +25,7 @@ logger = logging.getLogger("ferryman.recovery")
 SECONDS_TO_ROUND = 0.001
 
 
-def still_silent(suspects: Mapping[str, int]) -> Steps[set[str]]:
+def still_silent(suspects: Mapping[str, int], clock: Callable[[], float]) -> Steps[set[str]]:
     """The ids of those suspects that stay silent for two of their own heartbeats, outside any transaction.
 
     suspects: the newest heartbeat of each, in microseconds
@@ -34,14 +33,14 @@ def still_silent(suspects: Mapping[str, int]) -> Steps[set[str]]:
     observer = Observer(grace=0.0, silences=[0.0], settling=0.0, longest_gap=2 * LOOK_SECONDS)
     has_logged = False
     while True:
-        sent = time.monotonic()
+        sent = clock()
         rows = yield recovering.read_beats([*suspects])
         signs = [
             Sign(worker_id, last_heartbeat_at, is_old=True, beat_interval=beat_interval)
             for worker_id, beat, last_heartbeat_at, beat_interval in rows
             if suspects[worker_id] == beat
         ]
-        silent = {dead.worker_id for dead in observer.looked(signs, is_full=True, sent=sent, received=time.monotonic())}
+        silent = {dead.worker_id for dead in observer.looked(signs, is_full=True, sent=sent, received=clock())}
         seconds = observer.next_silent_in
         if seconds is None:
             return silent

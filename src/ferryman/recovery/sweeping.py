@@ -33,7 +33,7 @@ from ferryman.recovery.results import (
 from ferryman.recovery.telling import job_events, jobs_to_tell_of, sweep_events, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ferryman.database.steps import Row, Steps
     from ferryman.hooks import HookRegistry
@@ -75,6 +75,7 @@ class Sweep:
     batch: jobs in a transaction
     hook_seconds: how long hooks may think about one job
     patience_seconds: after so long hooks are asked about no more jobs of a batch; the next sweep asks about the rest
+    clock: by which silent workers are watched
     """
 
     schema_name: str
@@ -87,6 +88,7 @@ class Sweep:
     batch: int = BATCH
     hook_seconds: float = HOOK_SECONDS
     patience_seconds: float = PATIENCE_SECONDS
+    clock: Callable[[], float] = time.monotonic
 
     @property
     def asks(self) -> bool:
@@ -204,7 +206,8 @@ def sweep_into(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResul
     workers, progress.unregistered = yield from _find_workers(sweep)
     if sweep.is_by_hand and any(worker.beat is not None for worker in workers):
         yield Rollback()
-        silent = yield from still_silent({worker.id: worker.beat for worker in workers if worker.beat is not None})
+        beats = {worker.id: worker.beat for worker in workers if worker.beat is not None}
+        silent = yield from still_silent(beats, sweep.clock)
         workers = [worker for worker in workers if worker.beat is None or worker.id in silent]
         if not (yield from _begin_again(sweep)):
             return SweepStaleWorkersResult(is_already_running=True)
