@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 
 from ferryman.errors import ConfigurationError
-from ferryman.hooks import HookRegistry, JobFail, LocalQueueInit
+from ferryman.hooks import HookRegistry, JobFail, LocalQueueInit, telling
+from tests.support.logs import logged
 
 INIT = LocalQueueInit(worker_id="w1")
 
@@ -200,3 +201,22 @@ async def test_a_handler_that_ignores_its_cancellation_keeps_nobody(hooks: HookR
 def test_a_limit_that_makes_no_sense_is_refused(hooks: HookRegistry, timeout: object) -> None:
     with pytest.raises(ConfigurationError, match="the timeout of a hook is a timedelta above zero"):
         hooks.on(LocalQueueInit, lambda _: None, timeout=timeout)  # type: ignore[arg-type]
+
+
+async def test_events_are_told_apart_in_order_and_dropped_when_too_many_wait(
+    hooks: HookRegistry, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "MOST_EVENTS", 3)
+    gate, seen = asyncio.Event(), list[str]()
+
+    @hooks.on(LocalQueueInit)
+    async def slow(event: LocalQueueInit) -> None:
+        await gate.wait()
+        seen.append(event.worker_id)
+
+    teller = telling.Teller(hooks)
+    teller.tell(*(LocalQueueInit(worker_id=name) for name in "abcde"))
+    assert [vars(record)["count"] for record in logged(log, "hook_events_dropped")] == [2]
+    gate.set()
+    await teller.close()
+    assert seen == ["a", "b", "c"]

@@ -13,6 +13,7 @@ from ferryman.cron.scheduler import CronScheduler
 from ferryman.cron.scheduling import crontabs_from
 from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerStart
+from ferryman.hooks.telling import Telling
 from ferryman.worker.attempts import Attempts
 from ferryman.worker.cancelling import Cancellations
 from ferryman.worker.children import ChildPool
@@ -34,7 +35,6 @@ from ferryman.worker.schema_watch import SchemaWatch
 from ferryman.worker.settler import Settler
 from ferryman.worker.state import WorkerState
 from ferryman.worker.suspects import Suspects
-from ferryman.worker.telling import Telling
 from ferryman.worker.threads import Threads
 from ferryman.worker.trouble import Trouble
 

@@ -16,6 +16,7 @@ from ferryman.hooks import (
     SettleOutcome,
     SettleRefused,
 )
+from ferryman.hooks.telling import Telling
 from ferryman.worker.outcomes import (
     Completed,
     CompletedByHandler,
@@ -25,7 +26,6 @@ from ferryman.worker.outcomes import (
     Snoozed,
     Unstarted,
 )
-from ferryman.worker.telling import Telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

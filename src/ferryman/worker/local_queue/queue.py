@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
     from ferryman.hooks import HookRegistry
     from ferryman.hooks.kinds import Observer
+    from ferryman.hooks.telling import Telling
     from ferryman.worker.alarm import Alarm
     from ferryman.worker.claimer import Claimer
     from ferryman.worker.claims import Claim, Claimed
     from ferryman.worker.identity import Identity
     from ferryman.worker.local_queue.config import LocalQueueConfig
     from ferryman.worker.outcomes import Settlement
-    from ferryman.worker.telling import Telling
 
 LARGEST_FETCH = 100_000
 SECONDS_HELD_BACK = 0.01
