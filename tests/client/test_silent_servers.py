@@ -13,13 +13,16 @@ from psycopg.conninfo import make_conninfo
 from ferryman import Client, SyncClient
 from ferryman.database import pools
 from ferryman.database.addresses import find_address, parse_address
+from ferryman.database.pools import AsyncPool
 from ferryman.errors import NotConnectedError
 from ferryman.recovery.session import BeatSession
+from ferryman.worker.duties import keep_doing
+from ferryman.worker.listener import Listener
 from tests.support.beats import SCHEMA, over_tcp
 from tests.support.network import Fate, Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from ferryman.embedded import EmbeddedPostgres
 
@@ -110,3 +113,34 @@ async def test_a_connection_that_has_idled_for_long_and_answers_is_used_again(
             pass
         async with client.pool.connection() as second:
             assert second is first
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("who", ["pool", "listener"])
+async def test_a_login_that_is_given_up_is_closed_at_once(without_collector: None, who: str) -> None:
+    """Until its client is gone, PostgreSQL waits for the password, and nobody can drop a database meanwhile."""
+    asked, closed = asyncio.Event(), asyncio.Event()
+
+    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(1024):
+            asked.set()
+        closed.set()
+        writer.close()
+
+    async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        address = parse_address(f"postgresql://user@127.0.0.1:{port}/db?sslmode=disable&gssencmode=disable")
+        listener = Listener(address, SCHEMA, lambda _: None, is_behind_pooler=lambda: False, poll_seconds=1)
+        duty = listener.run if who == "listener" else AsyncPool(address, size=1).getconn
+        login = asyncio.create_task(keep_doing(duty, "log in"))
+        await asked.wait()
+        login.cancel()
+        await asyncio.wait([login])
+        async with asyncio.timeout(60):
+            await closed.wait()

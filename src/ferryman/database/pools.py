@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import psycopg
 
+from ferryman.database.connecting import connect
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.own import READ_COMMITTED, OwnAsyncConnection, OwnConnection
 from ferryman.database.statements import Style, load_statement
@@ -165,7 +166,7 @@ class AsyncPool:
 
     async def _connect(self) -> OwnAsyncConnection:
         try:
-            connection = await OwnAsyncConnection.connect(self._address.conninfo, **_OPTIONS)
+            connection = await connect(OwnAsyncConnection, self._address.conninfo, **_OPTIONS)
         except psycopg.Error as error:
             raise _unreachable(self._address, error) from None
         try:

@@ -28,8 +28,7 @@ async def keep_doing(duty: Duty, name: str) -> None:
         try:
             await duty()
         except asyncio.CancelledError as cancelled:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if _is_cancelled():
                 raise
             problem: BaseException = cancelled  # of something that the duty has awaited
         except Exception as error:  # noqa: BLE001 - logged below
@@ -46,6 +45,12 @@ async def keep_doing(duty: Duty, name: str) -> None:
             pause = FIRST_PAUSE_SECONDS
         await asyncio.sleep(pause)
         pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+
+
+def _is_cancelled() -> bool:
+    """True if the running task was cancelled. Not asked inline: a task whose own frame names it lives until a collection."""
+    task = asyncio.current_task()
+    return task is None or bool(task.cancelling())
 
 
 @asynccontextmanager

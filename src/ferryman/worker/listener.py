@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from ferryman.database.connecting import connect
 from ferryman.database.pools import CONNECT_TIMEOUT_SECONDS
 from ferryman.database.statements import Style, load_statement
 from ferryman.worker.trouble import Trouble
@@ -87,8 +88,8 @@ class Listener:
     async def _listen_once(self) -> None:
         if self._is_behind_pooler():
             raise BehindPoolerError
-        connection = await psycopg.AsyncConnection.connect(
-            self._address.conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS
+        connection = await connect(
+            psycopg.AsyncConnection, self._address.conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS
         )
         connection.add_notify_handler(lambda notice: self._ring(notice.channel))  # what comes before an answer
         try:
