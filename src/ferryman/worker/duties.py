@@ -48,7 +48,7 @@ async def keep_doing(duty: Duty, name: str) -> None:
 
 
 def _is_cancelled() -> bool:
-    """True if the running task was cancelled. Not asked inline: a task whose own frame names it lives until a collection."""
+    """True if the running task was cancelled. Not inline: a task whose own frame names it waits for a collection."""
     task = asyncio.current_task()
     return task is None or bool(task.cancelling())
 
