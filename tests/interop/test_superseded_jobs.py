@@ -125,7 +125,7 @@ class Stage:
             case "swept by the function":
                 self.tables.query("select graphile_worker.recover_dead_worker_jobs(array[%s])", WORKER)
             case "reply lost":
-                self.fetch(working.return_lost_claims(WORKER, after=0, until=2**53, known=()))
+                self.fetch(working.return_lost_claims(WORKER, after=None, known=()))
             case _:
                 settle = completion if ending == "completed" else giving_back
                 self.fetch(settle([Settlement(claim, SETTLED[ending])]))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ferryman.worker.outcomes import Outcome
 
 OLD_LOCK = 4 * 3600 * SECOND
+SUPERSEDED = "Superseded: its key was used again or removed while it was claimed"
 """Graphile takes a lock that is older than this for forgotten."""
 MORE = "…"
 """The end of an error of which the model knows only the beginning."""
@@ -238,8 +239,7 @@ class Oracle:
             if job.locked_by == worker_id and job.locked_at is not None and job.locked_at > newest_token
         ]
         for job in unheard:
-            if job.id not in self.superseded:
-                job.attempts = max(0, job.attempts - 1)
+            self._restore_attempt(job)
             job.locked_by, job.locked_at, job.updated_at = None, None, self.begun_at
         for queue, (holder, token) in [*self.queues.items()]:
             if holder == worker_id and token > newest_token:
@@ -298,9 +298,14 @@ class Oracle:
                 pass  # it keeps its place among the others
         if isinstance(outcome, Interrupted):
             job.last_error = outcome.error
-        if job.id not in self.superseded:
-            job.attempts = max(0, job.attempts - 1)
+        self._restore_attempt(job)
         job.updated_at = self.begun_at
+
+    def _restore_attempt(self, job: Job) -> None:
+        if job.id in self.superseded:
+            job.last_error = job.last_error or SUPERSEDED
+        else:
+            job.attempts = max(0, job.attempts - 1)
 
     def _free(self, queue: str) -> None:
         del self.queues[queue]

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from ferryman.recovery.crashes import RECOVERED
 from tests.model.model_database import SECOND
-from tests.model.oracle import MORE, Lost
+from tests.model.oracle import MORE, SUPERSEDED, Lost
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tests.model.oracle import Job, Oracle
-
-SUPERSEDED = "Superseded: its key was used again or removed while it was claimed"
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,17 @@ def test_a_new_connection_may_take_as_long_as_the_grace_allows(grace: int | None
     assert Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=given)).connect_seconds == seconds
 
 
+@pytest.mark.parametrize("threshold", [0.2, 2.0, 3.0])
+def test_a_threshold_of_two_heartbeats_leaves_time_to_work(threshold: float) -> None:
+    beat, silent_after = timedelta(seconds=threshold / 2), timedelta(seconds=threshold)
+    rhythm = Rhythm.of(RecoverySettings(enabled=True, heartbeat_interval=beat, sweep_threshold=silent_after))
+    lease = Lease(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
+    lease.begin(has_session=False)
+    lease.beaten(0.0)
+
+    assert lease.is_safe(threshold / 2)
+
+
 def test_with_a_short_grace_a_worker_proves_its_session_often_enough() -> None:
     rhythm = Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=timedelta(seconds=1)))
 

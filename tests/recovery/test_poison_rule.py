@@ -69,6 +69,7 @@ class Worker:
             is_alone=lambda: not self.running,
             give_back_waiting=self._give_back_waiting,
             give_back=self._give_back,
+            is_stopping=lambda: False,
         )
 
     def claim(self) -> None:

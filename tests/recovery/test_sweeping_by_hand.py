@@ -83,3 +83,17 @@ async def test_a_worker_that_runs_once_recovers_what_a_dead_one_held_and_runs_it
 
     assert ran == [True]
     assert [row["worker_id"] for row in tables.lost_workers()] == ["dead"]
+
+
+async def test_a_sweep_that_watches_leaves_the_only_connection_to_others(
+    long_up: str, tables: Tables, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ferryman.recovery")
+    tables.held_job(tables.worker("dead", beat_interval=60))
+    async with Client(long_up, max_connections=1) as client:
+        sweeping = asyncio.create_task(client.sweep_stale_workers())
+        await until(lambda: logged(caplog, "sweep_watches"), "the sweep watches, for two minutes")
+        await client.add_raw_job("task")
+        assert not sweeping.done()
+        sweeping.cancel()
+        await asyncio.wait([sweeping])

@@ -182,3 +182,39 @@ async def test_a_worker_without_recovery_runs_suspects_like_all_others(scene: Sc
     await scene.add(4, "suspect")
     await run_all(scene.app, recovery=recovery_of({"enabled": False}))
     assert max(len(beside) for beside in scene.seen.values()) > 1
+
+
+@pytest.mark.parametrize("task", ["task", "blocking"])
+async def test_a_suspect_that_waits_for_room_does_not_start_after_the_request_to_stop(scene: Scene, task: str) -> None:
+    @scene.app.task
+    def blocking() -> None:
+        pytest.fail("it ran")
+
+    [busy] = await scene.add(1)
+    scene.gates = {busy: asyncio.Event()}
+    worker = scene.worker(None)
+    async with running(worker):
+        await until(lambda: busy in scene.now, "one runs")
+        [last] = await scene.add(1, "alone", task)
+        await until(lambda: scene.tables.job(last)["locked_by"] is not None, "the suspect waits for room")
+        worker.request_shutdown()
+        await until(lambda: scene.tables.job(last)["locked_by"] is None, "the suspect is given back")
+        scene.gates[busy].set()
+    assert last not in scene.attempts
+    job = scene.tables.job(last)
+    assert (job["attempts"], job["last_error"]) == (0, None)
+
+
+async def test_a_job_that_never_ends_and_suspects_that_must_run_alone_do_not_keep_others_from_running(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspects, "SECONDS_TO_MAKE_ROOM", 0.2)
+    [endless] = await scene.add(1)
+    scene.gates = {endless: asyncio.Event()}
+    async with running(scene.worker(None)):
+        await until(lambda: endless in scene.now, "one runs")
+        kept_apart = await scene.add(5, "alone")
+        others = await scene.add(5)
+        await until(lambda: {*others} <= {*scene.attempts}, "others run")
+        scene.gates[endless].set()
+    assert {*kept_apart}.isdisjoint(scene.attempts)

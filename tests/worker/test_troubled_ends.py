@@ -10,6 +10,7 @@ import pytest
 
 from ferryman import WorkerContext  # noqa: TC001 - a worker looks at the annotations of its tasks
 from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult, ShutdownReason, WorkerShutdown
+from ferryman.worker.claims import Claim
 from tests.support.inside import inside
 from tests.support.logs import logged
 from tests.support.waiting import until
@@ -83,13 +84,17 @@ async def test_an_interrupted_job_whose_row_cannot_be_decoded_goes_back_and_the_
 
 
 async def test_a_job_with_a_context_whose_row_cannot_be_decoded_leaves_nothing_behind_in_the_worker(
-    app: App, client: Client, connection: psycopg.Connection
+    app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("this row makes no sense")
+
+    monkeypatch.setattr(Claim, "job", refuse)
+
     @app.task
     async def work(ctx: WorkerContext) -> None: ...
 
     await client.add_raw_job("work")
-    connection.execute("update graphile_worker._private_jobs set run_at = '-infinity'")
     worker = worker_of(app)
     async with running(worker):
         question = "select attempts, locked_by from graphile_worker._private_jobs"

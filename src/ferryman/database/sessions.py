@@ -93,6 +93,8 @@ class AsyncSession:
             case Emit():
                 await step.hooks.emit(step.event, within=step.within)
             case Wait():
+                if not self._in_transaction:
+                    await self._give_back()  # it may be the only one, and a wait takes a minute
                 await asyncio.sleep(step.seconds)
             case FirstProcess():
                 return [((await self._own()).info.backend_pid,)]
@@ -196,6 +198,8 @@ class SyncSession:
             case Emit():
                 step.hooks.emit_blocking(step.event)
             case Wait():
+                if not self._in_transaction:
+                    self._give_back()
                 time.sleep(step.seconds)
             case FirstProcess():
                 return [(self._own().info.backend_pid,)]

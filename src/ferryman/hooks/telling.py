@@ -103,13 +103,8 @@ class Teller:
         wanted = [event for event in events if self._hooks.wants(type(event))]
         room = max(0, MOST_EVENTS - self._telling.untold)
         self._telling.put(wanted[:room])
-        dropped = len(wanted) - room
-        if dropped > 0:
-            logger.error(
-                "hooks are too slow: %d events were dropped",
-                dropped,
-                extra={"event": "hook_events_dropped", "count": dropped},
-            )
+        if len(wanted) > room:
+            _log_dropped(len(wanted) - room)
 
     async def close(self) -> None:
         """Tell of the rest, if that can be done soon."""
@@ -117,4 +112,12 @@ class Teller:
             async with asyncio.timeout(SECONDS_TO_CLOSE):
                 await self.told()
         except TimeoutError:
-            self._telling.close()
+            _log_dropped(self._telling.close())
+
+
+def _log_dropped(count: int) -> None:
+    logger.error(
+        "hooks are too slow: %d events were dropped",
+        count,
+        extra={"event": "hook_events_dropped", "count": count},
+    )

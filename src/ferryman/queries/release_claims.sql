@@ -99,6 +99,7 @@ done as (
         end,
         flags = case
             when release.crash_window is not null
+                and job.attempts < job.max_attempts
                 and (job.flags is null or jsonb_typeof(job.flags) = 'object')
                 and not exists (select from crash where crash.id = release.id and crash.is_last)
                 then jsonb_build_object('ferryman:crashed', cast(extract(epoch from now()) * 1000000 as bigint))
@@ -111,7 +112,10 @@ done as (
         payload = coalesce(cast(release.payload as json), job.payload),
         updated_at = case
             -- When a job failed for good can be told by this alone.
-            when release.effect in ('return', 'fail') or job.attempts >= job.max_attempts then now()
+            when release.effect in ('return', 'fail')
+                or job.attempts >= job.max_attempts
+                or exists (select from crash where crash.id = release.id and crash.is_last)
+                then now()
             else job.updated_at
         end,
         locked_by = null,

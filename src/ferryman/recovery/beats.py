@@ -84,7 +84,7 @@ class Beats:
             clock,
         )
         self._session: BeatSession | None = None
-        self._next_beat = 0.0
+        self._next_beat = self._next_state = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._deregisters = True
@@ -199,7 +199,7 @@ class Beats:
         sent = self.clock()
         # Rather a little early than late: the next chance comes a tick later.
         is_due = sent + self._rhythm.tick > self._next_beat
-        state = self._take_state() if is_due else None
+        state = self._take_state(sent) if is_due else None
         rows = session.fetch(self._watch.question(self.worker_id, sent, is_due=is_due, session=session, state=state))
         # First, since a watch that we do not know to be ours would never be left to others.
         dead = self._watch.answered(rows, sent=sent, received=self.clock())
@@ -222,8 +222,11 @@ class Beats:
         if dead:
             self._on_dead(dead)
 
-    def _take_state(self) -> Mapping[str, Any] | None:
-        """What the worker is doing. Not to know it must not cost a beat."""
+    def _take_state(self, now: float) -> Mapping[str, Any] | None:
+        """What the worker is doing, once in an interval. Not to know it must not cost a beat."""
+        if now + self._rhythm.tick <= self._next_state:  # beats may come more often because of others
+            return None
+        self._next_state = now + self._rhythm.beat
         try:
             return self._state()
         except Exception:

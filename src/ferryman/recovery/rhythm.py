@@ -74,7 +74,7 @@ class Rhythm:
     @property
     def margin(self) -> float:
         """How much sooner than others may act a worker must stop by itself."""
-        return min(LONGEST_MARGIN_SECONDS, self.settling / 5)
+        return min(LONGEST_MARGIN_SECONDS, self.settling / 5, (self.silent_after - self.beat) / 2)
 
     @property
     def longest_pause(self) -> float:

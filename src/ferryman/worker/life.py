@@ -501,6 +501,7 @@ class Life:
             is_alone=lambda: len(self._running) <= 1,
             give_back_waiting=self._give_back_waiting,
             give_back=lambda claim: self._settler.settle(claim, Unstarted()),
+            is_stopping=self._stop.begun.is_set,
         )
 
     async def _make_room(self, claim: Claim) -> bool:

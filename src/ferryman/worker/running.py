@@ -140,7 +140,9 @@ class Running:
         """
         self._give_back_waiting()
         await self._wait(grace_seconds, or_hurry=True)
-        in_threads = {claim for claim in self._tasks if self._find_task(claim).running.run_in == "thread"}
+        in_threads = {
+            claim for claim in self._tasks.keys() - self._unmarked if self._find_task(claim).running.run_in == "thread"
+        }
         for claim, task in self._tasks.items():
             if claim not in in_threads:
                 self._cancellations.cancel(claim, task)
@@ -303,8 +305,8 @@ class Running:
         self._unmarked.add(claim)
         try:
             if claim.runs_alone and not await self._make_room(claim):
-                return Unstarted(SECONDS_UNTIL_NEXT_ROOM)
-            return None if await marks.mark(claim) else Unstarted()
+                return Unstarted(None if self._stop.begun.is_set() else SECONDS_UNTIL_NEXT_ROOM)
+            return None if await marks.mark(claim) and not self._stop.begun.is_set() else Unstarted()
         finally:
             self._unmarked.discard(claim)
 

@@ -13,7 +13,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from ferryman.recovery.crashes import SUSPECT_FLAG
+from ferryman.recovery.crashes import ALONE_FLAG, SUSPECT_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ logger = logging.getLogger("ferryman.worker")
 SECONDS_TO_MAKE_ROOM = 60.0
 """How long a job that must run alone holds its worker back while others end. Some jobs never end."""
 SECONDS_UNTIL_NEXT_ROOM = 300.0
-"""When such a job may be claimed again, if it could not run."""
+"""When such a job may be claimed again, and the worker claims another, if it could not run."""
 SECONDS_BETWEEN_LOOKS = 0.02
 
 
@@ -37,6 +37,7 @@ class Suspects:
     is_alone: True if the worker runs nothing beside one job
     give_back_waiting: gives back what waits in a local queue
     give_back: gives back a claim that has not started
+    is_stopping: True if the worker starts nothing any more
     """
 
     def __init__(
@@ -46,12 +47,15 @@ class Suspects:
         is_alone: Callable[[], bool],
         give_back_waiting: Callable[[], None],
         give_back: Callable[[Claim], None],
+        is_stopping: Callable[[], bool],
     ) -> None:
         self._is_held = is_held
         self._is_alone = is_alone
         self._give_back_waiting = give_back_waiting
         self._give_back = give_back
+        self._is_stopping = is_stopping
         self._held: Claim | None = None
+        self._next_room = 0.0
 
     @property
     def wants_room(self) -> bool:
@@ -63,7 +67,10 @@ class Suspects:
         """Jobs with these must not be claimed now. For one that is about to claim."""
         if self._held is not None and not self._is_held(self._held):
             self._held = None
-        return () if self._held is None else (SUSPECT_FLAG,)
+        if self._held is not None:
+            return (SUSPECT_FLAG,)
+        # One after the other would hold up all other jobs for as long as something here never ends.
+        return (ALONE_FLAG,) if time.monotonic() < self._next_room else ()
 
     def is_any_of(self, settlements: Sequence[Settlement]) -> bool:
         """True if the suspect that this worker holds is among these."""
@@ -91,10 +98,13 @@ class Suspects:
         return kept
 
     async def make_room(self, claim: Claim) -> bool:
-        """Wait until the job runs alone; False if that takes too long, and it must go back."""
+        """Wait until the job runs alone; False if it must go back: that takes too long, or the worker stops."""
         end = time.monotonic() + SECONDS_TO_MAKE_ROOM
         while not self._is_alone():
+            if self._is_stopping():
+                return False
             if time.monotonic() > end:
+                self._next_room = time.monotonic() + SECONDS_UNTIL_NEXT_ROOM
                 logger.warning(
                     "job %d has crashed before and must run alone, but other jobs ran for longer than %g s; "
                     "it goes back for %g s",

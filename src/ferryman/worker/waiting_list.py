@@ -63,7 +63,7 @@ class WaitingList:
         if not claims and not old:
             return
         # Before anything is sent: from here on these are marked, and those of the old list for as long as it may stand.
-        self._listed = old.intersection(waiting).union(claims)
+        self._listed = old.union(claims)
         call = recovering.list_waiting(worker_id, [(claim.job_id, claim.token) for claim in claims])
         try:
             rows = await self._connection.fetch(call)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.rows import namedtuple_row
 
-from ferryman import App, WorkerRecoveryConfig
+from ferryman import App, JobSpec, WorkerRecoveryConfig
 from ferryman.hooks import HookRegistry, JobFail, JobPermanentlyFail
 from tests.support.workers import due_now, jobs, only_job, run_all
 from tests.worker import process_tasks
@@ -136,3 +136,23 @@ async def test_what_a_task_logs_in_a_child_names_its_job(
     assert record.getMessage() == "half of it"
     assert (fields["job_id"], fields["task"], fields["attempt"]) == (job.id, "log", 1)
     assert fields["worker_id"].startswith("ferryman")
+
+
+async def test_a_job_whose_child_dies_on_its_last_attempt_carries_no_crash_on(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    await client.add_raw_job("die", {}, JobSpec(max_attempts=1))
+    job, event = await outcome(app, client, connection, None)
+    assert (event, job.flags) == ("JobPermanentlyFail", None)
+
+
+async def test_a_job_that_fails_for_good_because_of_its_child_says_when(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    await client.add_raw_job("die", {})
+    connection.execute("update graphile_worker._private_jobs set updated_at = now() - interval '3 days'")
+    await outcome(app, client, connection, None, recovery=WorkerRecoveryConfig(max_crashes=1))
+    [(is_recent,)] = connection.execute(
+        "select updated_at > now() - interval '1 day' from graphile_worker._private_jobs"
+    ).fetchall()
+    assert is_recent
