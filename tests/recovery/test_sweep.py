@@ -16,6 +16,7 @@ from ferryman.recovery.results import SweepStaleWorkersOptions
 if TYPE_CHECKING:
     from ferryman import SyncClient
     from tests.support.tables import Tables
+from tests.support.sweeps import watch_nobody
 from tests.support.waiting import DEADLINE_SECONDS
 
 pytestmark = pytest.mark.claims
@@ -215,7 +216,10 @@ async def test_a_worker_is_never_silent_before_two_of_its_own_beats_were_due(tab
     assert (await sweeper.sweep_stale_workers(options)).worker_ids == ("quick beats",)
 
 
-async def test_a_worker_that_says_nonsense_about_itself_is_swept_all_the_same(tables: Tables, sweeper: Client) -> None:
+async def test_a_worker_that_says_nonsense_about_itself_is_swept_all_the_same(
+    tables: Tables, sweeper: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch_nobody(monkeypatch)
     tables.held_job(tables.worker("dead", beat_interval="often", prefetches="perhaps", on_crash=3))
     assert (await sweeper.sweep_stale_workers()).recovered_count == 1
 

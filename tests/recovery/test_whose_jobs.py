@@ -11,7 +11,7 @@ from ferryman import Client
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
 from ferryman.recovery.results import SweepStaleWorkersOptions
 from tests.support.logs import logged
-from tests.support.sweeps import seen, sweep_as_worker
+from tests.support.sweeps import seen, sweep_as_worker, watch_nobody
 
 if TYPE_CHECKING:
     from tests.support.tables import Tables
@@ -91,8 +91,9 @@ async def test_a_stranger_that_was_freed_once_falls_under_its_own_rules_again(ta
 
 
 async def test_a_rust_worker_does_not_say_how_often_it_beats_and_is_given_two_of_its_usual_beats(
-    tables: Tables, sweeper: Client
+    tables: Tables, sweeper: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    watch_nobody(monkeypatch)
     tables.held_job(tables.worker("rust", "55 seconds", beat_interval=None))
     options = SweepStaleWorkersOptions(sweep_threshold=timedelta(seconds=20))
     assert (await sweeper.sweep_stale_workers(options)).worker_ids == ()

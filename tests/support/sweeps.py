@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.database.sessions import AsyncSession
 from ferryman.hooks import HookRegistry
+from ferryman.recovery import sweeping
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.sweeping import Sweep, sweep_once
 from ferryman.recovery.watching import Dead
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pytest
+
     from ferryman import Client
+    from ferryman.database.steps import Steps
     from ferryman.recovery.results import SweepStaleWorkersResult
     from ferryman.recovery.watching import Reason
     from tests.support.tables import Tables
@@ -30,6 +36,16 @@ async def sweep_as_worker(
         **given,
     )
     return await AsyncSession(lambda: client.pool, client.schema).run(sweep_once(sweep))
+
+
+def watch_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sweeps by hand go by the age of the heartbeats alone. That they watch is shown in test_sweeping_by_hand.py."""
+
+    def at_once(suspects: Mapping[str, int], _clock: object) -> Steps[set[str]]:
+        yield from ()
+        return {*suspects}
+
+    monkeypatch.setattr(sweeping, "still_silent", at_once)
 
 
 def seen(tables: Tables, worker_id: str, reason: Reason = "session lost", silent_for: float = 10.0) -> Dead:
