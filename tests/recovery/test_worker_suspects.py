@@ -14,7 +14,7 @@ from ferryman.worker import suspects
 from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.tables import Tables
 from tests.support.waiting import until
-from tests.support.workers import run_all, running, worker_of
+from tests.support.workers import MINUTES, run_all, running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,14 +185,18 @@ async def test_a_worker_without_recovery_runs_suspects_like_all_others(scene: Sc
 
 
 @pytest.mark.parametrize("task", ["task", "blocking"])
-async def test_a_suspect_that_waits_for_room_does_not_start_after_the_request_to_stop(scene: Scene, task: str) -> None:
+async def test_a_suspect_that_waits_for_room_does_not_start_after_the_request_to_stop(
+    scene: Scene, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspects, "SECONDS_TO_MAKE_ROOM", 3600)
+
     @scene.app.task
     def blocking() -> None:
         pytest.fail("it ran")
 
     [busy] = await scene.add(1)
     scene.gates = {busy: asyncio.Event()}
-    worker = scene.worker(None)
+    worker = scene.worker(None, shutdown={"grace_period": MINUTES})
     async with running(worker):
         await until(lambda: busy in scene.now, "one runs")
         [last] = await scene.add(1, "alone", task)
@@ -209,6 +213,7 @@ async def test_a_job_that_never_ends_and_suspects_that_must_run_alone_do_not_kee
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suspects, "SECONDS_TO_MAKE_ROOM", 0.2)
+    monkeypatch.setattr("ferryman.worker.running.SECONDS_UNTIL_NEXT_ROOM", 0.0)  # as if there were many more of them
     [endless] = await scene.add(1)
     scene.gates = {endless: asyncio.Event()}
     async with running(scene.worker(None)):
