@@ -10,17 +10,24 @@ import pytest
 
 from ferryman import App
 from ferryman.errors import DatabaseError
-from tests.health.conftest import database, sick_server
-from tests.support.sick_server import fills_notifications
+from tests.support.sick_server import fills_notifications, fresh_database, joined_server
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
-    from ferryman import Client
+    from collections.abc import Iterator
 
-__all__ = ["database", "sick_server"]
+    from ferryman import Client
+    from ferryman.embedded import EmbeddedPostgres
 
 FULL = "54000"
+
+
+@pytest.fixture
+def database(server: EmbeddedPostgres) -> Iterator[str]:
+    """Nobody else uses the server: its queue of announcements is everybody's."""
+    with joined_server(server) as sick_server, fresh_database(sick_server, alone=True) as dsn:
+        yield dsn
 
 
 @fills_notifications
