@@ -65,6 +65,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.suspects = Suspects(
+            slots=self.world.concurrency,
             is_held=lambda claim: claim in self.running or claim in self.waiting,
             is_alone=lambda: not self.running,
             give_back_waiting=self._give_back_waiting,

@@ -1,4 +1,4 @@
-"""Workers keep jobs apart that have crashed before: one at a time, and alone before their last chance."""
+"""Workers keep jobs apart that have crashed before: in a quarter of the slots, and alone before their last chance."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class Scene:
         self.now: set[int] = set()
         self.seen: dict[int, set[int]] = {}
         """The jobs that ran at a time when this one did."""
+        self.crowds: list[set[int]] = []
+        """The jobs that ran whenever one of them started."""
         self.attempts: dict[int, int] = {}
         self.gates: dict[int, asyncio.Event] = {}
 
@@ -60,6 +62,7 @@ class Scene:
     @contextmanager
     def _runs(self, job_id: int) -> Iterator[None]:
         self.now.add(job_id)
+        self.crowds.append({*self.now})
         for other in self.now:
             self.seen.setdefault(other, set()).update(self.now)
         try:
@@ -84,34 +87,40 @@ def scene(client: Client, connection: psycopg.Connection) -> Scene:
 
 
 @pytest.mark.parametrize("local_queue", QUEUES)
-async def test_a_worker_runs_one_suspect_at_a_time_and_others_beside_it(
-    scene: Scene, local_queue: LocalQueueConfig | None
+@pytest.mark.parametrize(("slots", "most"), [(7, 1), (8, 2)])
+async def test_a_worker_runs_suspects_in_a_quarter_of_its_slots_and_others_beside_them(
+    scene: Scene, local_queue: LocalQueueConfig | None, slots: int, most: int
 ) -> None:
     kept_apart = await scene.add(6, "suspect")
     others = await scene.add(12)
-    async with running(scene.worker(local_queue)):
+    async with running(scene.worker(local_queue, concurrency=slots)):
         await scene.until_gone()
-    for job_id in kept_apart:
-        assert scene.seen[job_id].isdisjoint({*kept_apart} - {job_id})
-    assert any(scene.seen[job_id] & {*others} for job_id in kept_apart)
+    assert max(len({*kept_apart} & crowd) for crowd in scene.crowds) == most
+    assert any({*kept_apart} & crowd and {*others} & crowd for crowd in scene.crowds)
     assert {*scene.attempts.values()} == {1}
 
 
 @pytest.mark.parametrize("local_queue", QUEUES)
-async def test_while_a_long_suspect_runs_other_suspects_are_free_for_other_workers(
+async def test_while_long_suspects_run_other_suspects_are_free_for_other_workers(
     scene: Scene, local_queue: LocalQueueConfig | None
 ) -> None:
-    first, *rest = await scene.add(4, "suspect")
-    scene.gates = {first: asyncio.Event()}
-    async with running(scene.worker(local_queue)):
-        await until(lambda: first in scene.now, "the first one runs")
+    first, second, *rest = await scene.add(5, "suspect")
+    scene.gates = {first: asyncio.Event(), second: asyncio.Event()}
+    async with running(scene.worker(local_queue, concurrency=8)):
+        await until(lambda: {first, second} <= scene.now, "two of them run")
+        [last_chance] = await scene.add(1, "alone")
         others = await scene.add(3)
         await until(lambda: {*others} <= {*scene.attempts}, "jobs that never crashed go on")
-        await until(lambda: {scene.tables.job(each)["locked_by"] for each in rest} == {None}, "the others are free")
-        assert scene.now.isdisjoint(rest)
-        async with running(scene.worker(local_queue)):
-            await until(lambda: {*rest} <= {*scene.attempts}, "another worker runs them")
+        free = [*rest, last_chance]
+        await until(lambda: {scene.tables.job(each)["locked_by"] for each in free} == {None}, "the others are free")
+        assert scene.now.isdisjoint(free)
+        async with running(scene.worker(local_queue, concurrency=8)):
+            await until(lambda: {*free} <= {*scene.attempts}, "another worker runs them")
+        [next_one] = await scene.add(1, "suspect")
         scene.gates[first].set()
+        await until(lambda: next_one in scene.attempts, "there is room for one")
+        assert second in scene.now
+        scene.gates[second].set()
         await scene.until_gone()
     assert {*scene.attempts.values()} == {1}
 

@@ -25,7 +25,7 @@ CRASHED_FLAG = "ferryman:crashed"
 A worker marks the start of such a job. Any ordinary end of an attempt removes this flag and the two below.
 """
 SUSPECT_FLAG = "ferryman:suspect"
-"""The flag of a job that was running when a worker died. A worker runs at most one suspect at a time."""
+"""The flag of a job that was running when a worker died. A worker runs suspects in a quarter of its slots."""
 ALONE_FLAG = "ferryman:alone"
 """The flag of a suspect whose next crash may be its last. It runs while its worker runs nothing else."""
 

@@ -59,7 +59,7 @@ class Claim(msgspec.Struct, gc=False, eq=False):
 
     @property
     def is_suspect(self) -> bool:
-        """True if the job was running when a worker died. A worker runs at most one suspect at a time."""
+        """True if the job was running when a worker died. A worker runs suspects in a quarter of its slots."""
         return SUSPECT_FLAG in self.crash_flags
 
     @property

@@ -497,6 +497,7 @@ class Life:
         if self._recovering is None:
             return None
         return Suspects(
+            slots=self._options.concurrency,
             is_held=self._holds,
             is_alone=lambda: len(self._running) <= 1,
             give_back_waiting=self._give_back_waiting,

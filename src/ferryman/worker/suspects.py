@@ -1,9 +1,13 @@
 """Keeps jobs that have crashed before apart, so that a job fails only for crashes that are its own.
 
-A job that was running when a worker died is a suspect. A worker holds at most one suspect at a time: of those that a
-claim brings, it keeps the first and gives the others back, and it claims no others until that one is settled. A suspect
-on its last chance runs alone: everything else that is claimed and has not started goes back, nothing is claimed, and it
-starts when all that runs has ended. `ferryman.recovery.crashes` has the other half of the rule.
+A job that was running when a worker died is a suspect. A worker holds suspects in a quarter of its slots at most: of
+those that a claim brings, it keeps the first ones and gives the others back, and it claims no others until one of them
+is settled. A suspect on its last chance runs alone: everything else that is claimed and has not started goes back,
+nothing is claimed, and it starts when all that runs has ended. `ferryman.recovery.crashes` has the other half of the
+rule.
+
+Most suspects are innocent: somebody outside killed their worker, and they should run again soon. A guilty one may kill
+again, and all suspects beside it must then run alone. The quarter is between the two.
 """
 
 from __future__ import annotations
@@ -28,11 +32,14 @@ SECONDS_TO_MAKE_ROOM = 60.0
 SECONDS_UNTIL_NEXT_ROOM = 300.0
 """When such a job may be claimed again, and the worker claims another, if it could not run."""
 SECONDS_BETWEEN_LOOKS = 0.02
+SLOTS_PER_SUSPECT = 4
+"""A worker has one suspect for so many slots, and one at least."""
 
 
 class Suspects:
-    """Knows the suspect that this worker holds.
+    """Knows the suspects that this worker holds.
 
+    slots: how many jobs the worker runs at once
     is_held: True while a claim runs, waits to run, or waits to be settled
     is_alone: True if the worker runs nothing beside one job
     give_back_waiting: gives back what waits in a local queue
@@ -43,38 +50,39 @@ class Suspects:
     def __init__(
         self,
         *,
+        slots: int,
         is_held: Callable[[Claim], bool],
         is_alone: Callable[[], bool],
         give_back_waiting: Callable[[], None],
         give_back: Callable[[Claim], None],
         is_stopping: Callable[[], bool],
     ) -> None:
+        self._most = max(1, slots // SLOTS_PER_SUSPECT)
         self._is_held = is_held
         self._is_alone = is_alone
         self._give_back_waiting = give_back_waiting
         self._give_back = give_back
         self._is_stopping = is_stopping
-        self._held: Claim | None = None
+        self._held: list[Claim] = []
         self._next_room = 0.0
 
     @property
     def wants_room(self) -> bool:
         """True while a job runs alone or waits for that: nothing may be claimed."""
-        held = self._held
-        return held is not None and held.runs_alone and self._is_held(held)
+        return any(claim.runs_alone and self._is_held(claim) for claim in self._held)
 
     def forbidden_flags(self) -> tuple[str, ...]:
         """Jobs with these must not be claimed now. For one that is about to claim."""
-        if self._held is not None and not self._is_held(self._held):
-            self._held = None
-        if self._held is not None:
+        self._held = [claim for claim in self._held if self._is_held(claim)]
+        if len(self._held) >= self._most or self.wants_room:
             return (SUSPECT_FLAG,)
-        # One after the other would hold up all other jobs for as long as something here never ends.
-        return (ALONE_FLAG,) if time.monotonic() < self._next_room else ()
+        # A job that must run alone waits for the other suspects. Without room for one, none of them may be claimed:
+        # one after the other would hold up all other jobs for as long as something here never ends.
+        return (ALONE_FLAG,) if self._held or time.monotonic() < self._next_room else ()
 
     def is_any_of(self, settlements: Sequence[Settlement]) -> bool:
-        """True if the suspect that this worker holds is among these."""
-        return self._held is not None and any(each.claim is self._held for each in settlements)
+        """True if a suspect that this worker holds is among these."""
+        return bool(self._held) and any(each.claim in self._held for each in settlements)
 
     def admit(self, claims: Sequence[Claim]) -> Sequence[Claim]:
         """Those that may go on; the others are given back. For the claims of one statement, in their order."""
@@ -82,20 +90,19 @@ class Suspects:
         if not suspects:
             return claims
         first = suspects[0]
-        if self._held is not None:
-            kept = [claim for claim in claims if not claim.is_suspect]
-        elif first.runs_alone:
-            kept = [first]
+        if first.runs_alone and not self._held:
+            admitted = {first}
+            self._held = [first]
             self._give_back_waiting()
         else:
-            kept = [claim for claim in claims if claim is first or not claim.is_suspect]
-        if first in kept:
-            self._held = first
-        admitted = {*kept}
+            room = 0 if self.wants_room else self._most - len(self._held)
+            new = [claim for claim in suspects if not claim.runs_alone][:room]
+            admitted = {*claims}.difference(suspects).union(new)
+            self._held += new
         for claim in claims:
             if claim not in admitted:
                 self._give_back(claim)
-        return kept
+        return [claim for claim in claims if claim in admitted]
 
     async def make_room(self, claim: Claim) -> bool:
         """Wait until the job runs alone; False if it must go back: that takes too long, or the worker stops."""
