@@ -1,7 +1,7 @@
 """All that workers, producers and sweepers may do, in any order: the tables are always as the model foretells.
 
-The usual run is the same each time: rounds of sixty histories until everything has happened in them, mostly one or two,
-and of two hundred with FERRYMAN_PROOF=1. For a long proof with new histories each time:
+The usual run is the same each time: rounds of sixty histories until everything has happened in them, mostly one, and
+of two hundred with FERRYMAN_PROOF=1. For a long proof with new histories each time:
 
     FERRYMAN_MODEL_HISTORIES=20000 pytest tests/model
 """
@@ -36,7 +36,8 @@ USUAL = settings(
     phases=[*Phase] if SHRINKS else [Phase.generate],
 )
 LONG = settings(USUAL, derandomize=False, max_examples=MORE_HISTORIES or 1, print_blob=True)
-MOST_ROUNDS = 1 if MORE_HISTORIES else 8
+SEEDS = [0] if MORE_HISTORIES else [5, 0, 1, 2, 3, 4, 6, 7]
+"""Of the rounds. Whatever should happen does in the first of them, unless a change has made other histories of it."""
 OFTEN = {
     "claimed", "accepted", "refused", "start marked", "learnt that it was swept",
     "requeue", "retry", "fail", "poisoned", "given back", "superseded",
@@ -50,7 +51,7 @@ def test_whatever_happens_the_tables_are_as_the_model_foretells(model_database: 
     def histories() -> Histories:
         return Histories(model_database, witness)
 
-    for number in range(MOST_ROUNDS):
+    for number in SEEDS:
         told = histories if MORE_HISTORIES else seed(number)(histories)
         run_state_machine_as_test(told, settings=LONG if MORE_HISTORIES else USUAL)
         if {what for what, count in witness.items() if count} >= OFTEN:

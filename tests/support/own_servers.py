@@ -21,7 +21,7 @@ from ferryman.embedded.layout import Layout
 from ferryman.embedded.place import Place
 from tests.support import once
 from tests.support.embedded_processes import is_quiet
-from tests.support.server import quick_place, reachable_folder
+from tests.support.server import quick_place, quicken_logins, reachable_folder
 from tests.support.versions import server_binaries
 from tests.support.waiting import until_blocking
 
@@ -65,6 +65,7 @@ def _make(folder: Path, binaries: ServerBinaries | None = None, *, has_schema: b
     layout = Layout(folder)
     with EmbeddedPostgres(folder, binaries=binaries, linger=timedelta(0), settings=SETTINGS) as server:
         if has_schema:
+            quicken_logins(server.dsn)
             with SyncClient(server.dsn) as client:
                 client.migrate()
     until_blocking(lambda: is_quiet(folder), "the made server has stopped")

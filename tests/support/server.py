@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import itertools
 import os
+import secrets
 import shutil
 import tempfile
+from base64 import b64encode
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -63,6 +67,7 @@ def template_on(server: EmbeddedPostgres) -> str:
 
     def make() -> str:
         name = "ferryman_template"
+        quicken_logins(server.dsn)
         with psycopg.connect(server.dsn, autocommit=True) as admin:
             admin.execute(_creation(name, "template0"))
         with SyncClient(make_conninfo(server.dsn, dbname=name)) as client:
@@ -70,6 +75,22 @@ def template_on(server: EmbeddedPostgres) -> str:
         return name
 
     return once("template", make)
+
+
+def quicken_logins(dsn: str) -> None:
+    """Let each client hash the password once instead of 4,096 times. That took three quarters of its login.
+
+    PostgreSQL 16 has a setting for it; older ones take what such a setting would store.
+    """
+    login = conninfo_to_dict(dsn)
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", str(login["password"]).encode(), salt, 1)
+    client_key, server_key = (hmac.digest(salted, what, "sha256") for what in (b"Client Key", b"Server Key"))
+    keys = (b64encode(key).decode() for key in (salt, hashlib.sha256(client_key).digest(), server_key))
+    stored = "SCRAM-SHA-256$1:{}${}:{}".format(*keys)
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        change = sql.SQL("alter role {} password {}")
+        admin.execute(change.format(sql.Identifier(str(login["user"])), sql.Literal(stored)))
 
 
 class Databases:

@@ -19,7 +19,7 @@ from psycopg import sql
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
 from tests.support.once import once
-from tests.support.server import create_database
+from tests.support.server import create_database, quicken_logins
 from tests.support.versions import server_binaries
 
 if TYPE_CHECKING:
@@ -78,5 +78,6 @@ def _company(server: EmbeddedPostgres, *, alone: bool) -> Iterator[None]:
 
 
 def _make_template(dsn: str) -> None:
+    quicken_logins(dsn)
     with SyncClient(create_database(dsn, TEMPLATE)) as client:
         client.migrate()
