@@ -8,7 +8,8 @@ SHELL  := bash
 unexport PYTHONDONTWRITEBYTECODE
 .SHELLFLAGS := -o pipefail -c
 
-# More processes than cores, as most tests wait most of the time. Tests are dealt out one by one, the slowest first.
+# More processes than cores, as most tests wait most of the time. Tests are dealt out one by one, slow ones among
+# quick ones.
 CORES  := $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 CROWD  := $(shell expr 3 \* $(CORES))
 PYTEST := $(BIN)/pytest --dist load --maxschedchunk 1 --durations 10 --durations-min 1 \

@@ -1,4 +1,4 @@
-"""How a run goes: one PostgreSQL for all its processes, slow tests first, a fresh database for each test that asks."""
+"""How a run goes: one PostgreSQL for all its processes, slow tests among quick ones, a fresh database for each test."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def pytest_configure_node(node: object) -> None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     seed, server = config.getoption("seed"), versions.server_binaries()
     return [
-        "order: slow tests first" if seed is None else f"order: random; again with `make test SEED={seed}`",
+        "order: slow tests among quick ones" if seed is None else f"order: random; again with `make test SEED={seed}`",
         f"server: PostgreSQL {server.version} ({server.source})",
     ]
 
