@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from contextlib import closing
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered
 from ferryman.hooks.telling import Teller
 from ferryman.recovery.observation_log import SECONDS_TO_BE_BLIND, ObservationLog
 from ferryman.recovery.rhythm import Rhythm
+from ferryman.recovery.session import BeatSession
 from ferryman.recovery.settings import RecoverySettings
+from ferryman.recovery.watching import LOOKS_TO_MEASURE
 from ferryman.worker import recovering
 from tests.support.beats import Life, SteppedLife, holder_of, key_of, over_tcp, watcher
 from tests.support.fleet import idle_app
@@ -24,8 +27,9 @@ from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
-    import psycopg
+    from collections.abc import Sequence
 
+    from ferryman.database.steps import Call, Row
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.fleet import Fleet
     from tests.support.tables import Tables
@@ -50,6 +54,76 @@ async def test_a_killed_worker_is_found_over_a_network_that_is_slower_than_the_l
 
             await until(lambda: watching.found(gone.worker_id), "it is found dead")
             await asyncio.to_thread(watching.beats.close)
+
+
+async def test_a_watcher_keeps_the_watch_over_a_slow_network_and_finds_a_killed_worker_within_its_grace(
+    database: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some looks are followed by further questions, each of which takes longer than the time between two looks."""
+    life, gone = SteppedLife(database, rhythm=DEFAULT), SteppedLife(database)
+    fetch = BeatSession.fetch
+
+    def answer_late(session: BeatSession, call: Call) -> Sequence[Row]:
+        rows = fetch(session, call)
+        life.now += 2.7
+        return rows
+
+    with closing(life.beats), closing(gone.beats):
+        pause = life.step()
+        gone.step()
+        key = key_of(connection, gone.worker_id)
+        monkeypatch.setattr(BeatSession, "fetch", answer_late)
+        begun = life.now
+        while life.now < begun + 120.0:  # four heartbeats, two full looks
+            pause = life.step(pause)
+            assert life.beats.is_watching
+        gone.beats.close(deregister=False)
+        await until(lambda: holder_of(connection, key) is None, "its lock is gone")
+        killed = life.now
+        while not life.found(gone.worker_id):
+            pause = life.step(pause)
+            assert life.beats.is_watching
+        looks = 5  # one that misses its session, and four in the grace
+        assert life.now - killed <= looks * (2.5 + 2.7) + 2 * 2.7
+
+
+def test_a_login_may_take_longer_where_answers_are_slow(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a worker could never return: a login takes four round trips, and 5 s are the usual limit."""
+    life, opened = SteppedLife(database, rhythm=DEFAULT), []
+    connect = BeatSession.open
+
+    def refuse(*_: Any, connect_seconds: int = 0, **__: Any) -> BeatSession:
+        opened.append(connect_seconds)
+        raise psycopg.errors.ConnectionTimeout
+
+    monkeypatch.setattr(BeatSession, "open", refuse)
+    for _ in range(4):
+        life.step(2.0)
+    assert opened == [5, 10, 20, 30]  # nobody can rob a worker that was never registered
+
+    monkeypatch.setattr(BeatSession, "open", connect)
+    fetch = BeatSession.fetch
+
+    def answer_late(session: BeatSession, call: Call) -> Sequence[Row]:
+        rows = fetch(session, call)
+        life.now += 2.0
+        return rows
+
+    with closing(life.beats):
+        life.step(2.0)
+        for _ in range(LOOKS_TO_MEASURE):
+            life.step(2.0)
+        assert life.beats._patience.seconds == 5
+        monkeypatch.setattr(BeatSession, "fetch", answer_late)
+        for _ in range(LOOKS_TO_MEASURE):
+            life.step(2.0)
+
+        life.beats._lose_session()
+        opened.clear()
+        monkeypatch.setattr(BeatSession, "open", refuse)
+        for _ in range(3):
+            life.step(2.0)
+        assert opened == [16, 16, 16]
 
 
 def test_a_minute_in_which_nothing_could_be_observed_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -135,6 +135,12 @@ class Watch:
             self.pause, self._planned = 0.0, received
         return dead
 
+    def asked(self, *, sent: float, received: float) -> None:
+        """Note another question and its answer: the next look is due so much later."""
+        self._observer.asked(sent=sent, received=received)
+        if self._planned is not None:
+            self._planned += received - sent
+
     def interrupt(self) -> None:
         """Note that the connection is lost, and with it the watch."""
         self._observer.could_not_look()
