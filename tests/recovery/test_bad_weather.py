@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from ferryman.database.steps import Wait
 from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered
 from ferryman.hooks.telling import Teller
 from ferryman.recovery.observation_log import SECONDS_TO_BE_BLIND, ObservationLog
@@ -29,7 +30,7 @@ from tests.support.workers import running, worker_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferryman.database.steps import Call, Row
+    from ferryman.database.steps import Call, Row, Steps
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.fleet import Fleet
     from tests.support.tables import Tables
@@ -246,6 +247,26 @@ async def test_a_hook_that_hangs_does_not_keep_a_worker_from_recovering(fleet: F
             await until(lambda job=job: tables.job(job)["locked_by"] is None, "the job is recovered")
 
     assert len(told) == 1
+
+
+async def test_forgetting_old_records_does_not_keep_a_worker_from_recovering(
+    fleet: Fleet, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a slow network it takes more than a minute."""
+    begun = []
+
+    def hang(*_: object) -> Steps[None]:
+        begun.append(True)
+        yield Wait(3600.0)
+
+    monkeypatch.setattr(recovering.retention, "prune", hang)
+    monkeypatch.setattr(recovering, "SECONDS_UNTIL_PRUNING", 0.0)
+    monkeypatch.setattr(recovering, "SECONDS_BETWEEN_PRUNINGS", 0.01)
+    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(PATIENT))):
+        await until(lambda: begun, "it forgets")
+        job = tables.held_job(tables.worker("dead", session_key=12345))
+
+        await until(lambda: tables.job(job)["locked_by"] is None, "the job is recovered")
 
 
 async def test_a_hook_that_takes_too_long_is_cancelled_and_named(caplog: pytest.LogCaptureFixture) -> None:
