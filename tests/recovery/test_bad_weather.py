@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from contextlib import closing
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg.waiting import Ready
 
 from ferryman.database.steps import Wait
 from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered
 from ferryman.hooks.telling import Teller
+from ferryman.recovery import session
 from ferryman.recovery.observation_log import SECONDS_TO_BE_BLIND, ObservationLog
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.recovery.session import BeatSession
@@ -28,7 +31,7 @@ from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from ferryman.database.steps import Call, Row, Steps
     from ferryman.embedded import EmbeddedPostgres
@@ -64,8 +67,8 @@ async def test_a_watcher_keeps_the_watch_over_a_slow_network_until_it_has_found_
     life, gone = SteppedLife(database, rhythm=DEFAULT), SteppedLife(database)
     fetch = BeatSession.fetch
 
-    def answer_late(session: BeatSession, call: Call) -> Sequence[Row]:
-        rows = fetch(session, call)
+    def answer_late(self: BeatSession, call: Call) -> Sequence[Row]:
+        rows = fetch(self, call)
         life.now += 2.7
         return rows
 
@@ -110,8 +113,8 @@ def test_a_login_may_take_longer_where_answers_are_slow(database: str, monkeypat
     monkeypatch.setattr(BeatSession, "open", connect)
     fetch = BeatSession.fetch
 
-    def answer_late(session: BeatSession, call: Call) -> Sequence[Row]:
-        rows = fetch(session, call)
+    def answer_late(self: BeatSession, call: Call) -> Sequence[Row]:
+        rows = fetch(self, call)
         life.now += 2.0
         return rows
 
@@ -130,6 +133,36 @@ def test_a_login_may_take_longer_where_answers_are_slow(database: str, monkeypat
         for _ in range(3):
             life.step(2.0)
         assert opened == [16, 16, 16]
+
+
+def test_a_server_is_given_up_when_it_is_silent_not_when_a_statement_takes_two_round_trips(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one does that is prepared: with answers after 3 s, each connection would end at its sixth look."""
+    now = 0.0
+    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def two_answers() -> Generator[None, int, str]:
+        for _ in range(2):
+            while not (yield) & Ready.R:
+                pass
+        return "done"
+
+    limited = session._limited(two_answers())
+    next(limited)
+    now = 4.0
+    limited.send(Ready.NONE)
+    limited.send(Ready.R)
+    now = 9.0
+    limited.send(Ready.NONE)
+    with pytest.raises(StopIteration, match="done"):
+        limited.send(Ready.R)
+
+    silent = session._limited(two_answers())
+    next(silent)
+    now += session.ANSWER_SECONDS + 0.1
+    with pytest.raises(psycopg.OperationalError, match="has not answered"):
+        silent.send(Ready.NONE)
 
 
 def test_a_minute_in_which_nothing_could_be_observed_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
