@@ -50,6 +50,8 @@ RECOVERY: Mapping[str, Any] = {"enabled": True}
 AN_HOUR = 3600.0
 KEEPALIVE_SECONDS = 14.0
 """After this long without an answer from the worker's machine the server ends the session; settle_beat_session.sql."""
+SECONDS_TO_MEASURE = 60.0
+"""Within so long, workers know how slow the slowest network is: eight looks must have been slow."""
 SECONDS_BETWEEN_LOOKS = 0.25
 """Not more often: the loop of this program carries the networks of all scenes."""
 
@@ -131,7 +133,7 @@ def slow_answers(round_trip: float) -> Callable[[Scene], Awaitable[Outcome]]:
         job = await scene.hold(victim)
         await scene.start(is_far=True)
         scene.network.delay_seconds = round_trip / 2
-        await asyncio.sleep(20.0)
+        await asyncio.sleep(SECONDS_TO_MEASURE)
         scene.kill(victim)
         return scene.outcome(await scene.until_free(job, victim))
 
