@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import platform
+import struct
 import sys
 import tempfile
 import time
@@ -26,11 +27,15 @@ from tests.support.network import Fate, Proxy
 from tests.support.workers import run_all, running, worker_of
 
 import ferryman
+from benchmarks.failover import Pair
 from benchmarks.kill.__main__ import fresh_database, private_server
 from ferryman import Client, WorkerRecoveryConfig
+from ferryman.database.pools import CONNECT_TIMEOUT_SECONDS
 from ferryman.hooks import HookRegistry, JobInterrupted
 from ferryman.queries.recovering import IDLE_SECONDS
 from ferryman.recovery.settings import RecoverySettings
+from ferryman.worker.options import WorkerOptions
+from ferryman.worker.trouble import LONGEST_PAUSE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -43,6 +48,10 @@ THRESHOLD = DEFAULTS.sweep_threshold.total_seconds()
 PATIENCE_SECONDS = 600.0
 RECOVERY: Mapping[str, Any] = {"enabled": True}
 AN_HOUR = 3600.0
+KEEPALIVE_SECONDS = 14.0
+"""After this long without an answer from the worker's machine the server ends the session; settle_beat_session.sql."""
+SECONDS_TO_MEASURE = 60.0
+"""Within so long, workers know how slow the slowest network is: eight looks must have been slow."""
 SECONDS_BETWEEN_LOOKS = 0.25
 """Not more often: the loop of this program carries the networks of all scenes."""
 
@@ -63,18 +72,30 @@ class Scene:
         self.network = network
         self._dead: set[str] = set()
 
-    async def start(self, recovery: Mapping[str, Any] = RECOVERY, *, is_far: bool = False) -> WorkerProgram:
+    async def start(
+        self, recovery: Mapping[str, Any] = RECOVERY, *, is_far: bool = False, **options: Any
+    ) -> WorkerProgram:
         """A worker with one slot. One that is far away is behind the network."""
-        dsn = self.network.dsn if is_far else None
+        defaults = {
+            "poll_seconds": WorkerOptions().poll_interval.total_seconds(),
+            "connect_seconds": CONNECT_TIMEOUT_SECONDS,
+            "longest_pause_seconds": LONGEST_PAUSE_SECONDS,
+            "sweep_idle_seconds": IDLE_SECONDS,
+        }
         worker = self.fleet.start(
-            recovery, dsn=dsn, concurrency=1, fresh=True, faults=None, sweep_idle_seconds=IDLE_SECONDS
+            recovery,
+            dsn=self.network.dsn if is_far else None,
+            concurrency=1,
+            fresh=True,
+            faults=None,
+            **{**defaults, **options},
         )
         await _when(lambda: self.fleet.history.lines("ready", pid=worker.pid))
         return worker
 
-    async def hold(self, worker: WorkerProgram) -> int:
-        """A job that this worker runs until the scene ends. The others must be busy, or not there yet."""
-        [job] = await self.fleet.add(gate=str(self.fleet.gate("never")))
+    async def hold(self, worker: WorkerProgram, gate: str = "never") -> int:
+        """A job that this worker runs until the gate opens. The others must be busy, or not there yet."""
+        [job] = await self.fleet.add(gate=str(self.fleet.gate(gate)))
         await _when(lambda: self.fleet.history.lines("started", job=job))
         assert self.fleet.job(job).locked_by == worker.first_id
         return job
@@ -112,7 +133,7 @@ def slow_answers(round_trip: float) -> Callable[[Scene], Awaitable[Outcome]]:
         job = await scene.hold(victim)
         await scene.start(is_far=True)
         scene.network.delay_seconds = round_trip / 2
-        await asyncio.sleep(20.0)
+        await asyncio.sleep(SECONDS_TO_MEASURE)
         scene.kill(victim)
         return scene.outcome(await scene.until_free(job, victim))
 
@@ -182,6 +203,75 @@ async def failover(scene: Scene) -> Outcome:
     return scene.outcome(seconds)
 
 
+async def promoted_standby(scene: Scene) -> Outcome:
+    """The primary crashes and its standby is promoted after longer than the threshold; then a sweep by hand, at once.
+
+    The standby has run all the time, so that its start does not explain why heartbeats are old. One worker has died.
+    """
+    pair = Pair()
+    await asyncio.to_thread(pair.__enter__)
+    try:
+        scene.network.lead_to(pair.primary)
+        scene.fleet.move(pair.primary)
+        victim = await scene.start(is_far=True)
+        job = await scene.hold(victim)
+        survivor = await scene.start(is_far=True)
+        kept = await scene.hold(survivor)
+        await asyncio.to_thread(pair.follow)
+        scene.network.new_connections = Fate.REFUSED
+        scene.network.reset()
+        pair.crash()
+        scene.fleet.move(pair.standby)
+        await asyncio.sleep(THRESHOLD + 20.0)
+        scene.kill(victim)
+        await asyncio.to_thread(pair.promote)
+        scene.network.lead_to(pair.standby)
+        scene.network.new_connections = Fate.WORK
+        async with Client(pair.standby) as client:
+            sweeping = asyncio.create_task(client.sweep_stale_workers())
+            seconds = await scene.until_free(job, victim)
+            await sweeping
+        assert scene.fleet.job(kept).locked_by == survivor.first_id
+        return scene.outcome(seconds)
+    finally:
+        scene.fleet.close()
+        await asyncio.to_thread(pair.__exit__, None, None, None)
+
+
+async def suspended_machine(scene: Scene) -> Outcome:
+    """A worker's machine sleeps until others have its jobs. It wakes up without a network, and with a free slot.
+
+    It had claimed jobs ahead. CLOCK_MONOTONIC has not moved meanwhile: by that clock the worker has just proved that it
+    lives. It must not start one of them.
+    """
+    standstill = scene.fleet.history.path.with_name("standstill")
+    standstill.write_bytes(struct.pack("d", 0.0))
+    await scene.hold(await scene.start())
+    victim = await scene.start(is_far=True, prefetch=5, standstill=str(standstill))
+    job = await scene.hold(victim, "morning")
+    ahead = await scene.fleet.add(gate=str(scene.fleet.gate("never")), count=4)
+    await _when(lambda: all(scene.fleet.job(one).locked_by == victim.first_id for one in ahead))
+    # At once: those that wait at the next heartbeat could not start without a word to the database anyway.
+    victim.freeze()
+    await victim.froze()
+    begun = time.monotonic()
+    scene.expect_death(victim)
+    await asyncio.sleep(KEEPALIVE_SECONDS)
+    scene.network.new_connections = Fate.REFUSED
+    scene.network.reset()
+    await scene.until_free(job, victim)
+    seconds = time.monotonic() - begun
+    scene.fleet.gate("morning").touch()
+    standstill.write_bytes(struct.pack("d", time.monotonic() - begun))
+    victim.thaw()
+    await _when(lambda: scene.fleet.history.lines("ended", job=job, worker=victim.first_id))
+    await asyncio.sleep(GRACE)
+    scene.network.new_connections = Fate.WORK
+    await _when(lambda: victim.logged("worker_swept"))
+    assert not {*scene.fleet.history.jobs("started", worker=victim.first_id)} & {*ahead}
+    return scene.outcome(seconds)
+
+
 async def stopped_process(scene: Scene) -> Outcome:
     """SIGSTOP: the session of the worker lasts."""
     victim = await scene.start()
@@ -226,7 +316,9 @@ SCENES: Mapping[str, Callable[[Scene], Awaitable[Outcome]]] = {
     "killed, a hook hangs since the last sweep": hung_hook,
     "killed, only run_once() every 5 s": short_lives,
     f"database away for {THRESHOLD + 20:g} s, one killed, sweep by hand at once": failover,
+    f"primary dead for {THRESHOLD + 20:g} s, standby promoted, one killed, sweep by hand at once": promoted_standby,
     "stopped (SIGSTOP)": stopped_process,
+    "machine suspended": suspended_machine,
     "cut off for 5 s": split(5.0),
     "cut off for 60 s": split(60.0),
     "cut off for 60 s, lost_session_grace=None": split(60.0, grace=None),

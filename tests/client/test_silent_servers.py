@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from ferryman import Client, SyncClient
 from ferryman.database import pools
 from ferryman.database.addresses import find_address, parse_address
-from ferryman.database.pools import AsyncPool
+from ferryman.database.pools import AsyncPool, SyncPool
 from ferryman.errors import NotConnectedError
 from ferryman.recovery.session import BeatSession
 from ferryman.worker.duties import keep_doing
@@ -78,6 +79,31 @@ async def test_a_blocking_client_gives_up_on_a_server_that_is_silent_after_the_l
     async with asyncio.timeout(20):
         while proxy.count:  # noqa: ASYNC110 - the other side hears of it when it does
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", ["async", "blocking"])
+async def test_a_login_for_which_the_time_was_too_short_gets_more_the_next_time(
+    database: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Over a slow network, four round trips may take longer than the usual limit. No try would ever succeed."""
+    given = []
+
+    def take_too_long(_: str, **options: Any) -> None:
+        given.append(options["connect_timeout"])
+        raise psycopg.errors.ConnectionTimeout
+
+    monkeypatch.setattr(pools.OwnAsyncConnection, "connect", take_too_long)
+    monkeypatch.setattr(pools.OwnConnection, "connect", take_too_long)
+    address = parse_address(database)
+    async_pool, sync_pool = AsyncPool(address, size=1), SyncPool(address, size=1)
+    for _ in range(3):
+        with pytest.raises(NotConnectedError):
+            await async_pool.getconn() if kind == "async" else sync_pool.getconn()
+
+    assert given == [10, 20, 30]
+    monkeypatch.undo()
+    (await async_pool.getconn() if kind == "async" else sync_pool.getconn()).pgconn.finish()
+    assert (async_pool if kind == "async" else sync_pool)._patience.seconds == 10
 
 
 @pytest.mark.parametrize("kind", ["async", "blocking"])

@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 from contextlib import closing
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
+from psycopg.waiting import Ready
 
+from ferryman.database.steps import Wait
 from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered
 from ferryman.hooks.telling import Teller
+from ferryman.recovery import session
 from ferryman.recovery.observation_log import SECONDS_TO_BE_BLIND, ObservationLog
 from ferryman.recovery.rhythm import Rhythm
+from ferryman.recovery.session import BeatSession
 from ferryman.recovery.settings import RecoverySettings
+from ferryman.recovery.watching import LOOKS_TO_MEASURE
 from ferryman.worker import recovering
 from tests.support.beats import Life, SteppedLife, holder_of, key_of, over_tcp, watcher
 from tests.support.fleet import idle_app
@@ -24,8 +31,9 @@ from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
-    import psycopg
+    from collections.abc import Generator, Sequence
 
+    from ferryman.database.steps import Call, Row, Steps
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.fleet import Fleet
     from tests.support.tables import Tables
@@ -50,6 +58,111 @@ async def test_a_killed_worker_is_found_over_a_network_that_is_slower_than_the_l
 
             await until(lambda: watching.found(gone.worker_id), "it is found dead")
             await asyncio.to_thread(watching.beats.close)
+
+
+async def test_a_watcher_keeps_the_watch_over_a_slow_network_until_it_has_found_and_swept_a_killed_worker(
+    database: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some looks are followed by further questions, each of which takes longer than the time between two looks."""
+    life, gone = SteppedLife(database, rhythm=DEFAULT), SteppedLife(database)
+    fetch = BeatSession.fetch
+
+    def answer_late(self: BeatSession, call: Call) -> Sequence[Row]:
+        rows = fetch(self, call)
+        life.now += 2.7
+        return rows
+
+    with closing(life.beats), closing(gone.beats):
+        pause = life.step()
+        gone.step()
+        key = key_of(connection, gone.worker_id)
+        monkeypatch.setattr(BeatSession, "fetch", answer_late)
+        begun = life.now
+        while life.now < begun + 120.0:  # four heartbeats, two full looks
+            pause = life.step(pause)
+            assert life.beats.is_watching
+        gone.beats.close(deregister=False)
+        await until(lambda: holder_of(connection, key) is None, "its lock is gone")
+        killed = life.now
+        while not life.found(gone.worker_id):
+            pause = life.step(pause)
+            assert life.beats.is_watching
+        looks = 5  # one that misses its session, and four in the grace
+        assert life.now - killed <= looks * (2.5 + 2.7) + 2 * 2.7
+
+        found = life.now
+        while life.now < found + (5 + 6 + 18) * 2.7:  # the sweep before, a new connection, and a sweep with hooks
+            pause = life.step(pause)
+            assert life.beats.is_watching
+
+
+def test_a_login_may_take_longer_where_answers_are_slow(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a worker could never return: a login takes four round trips, and 5 s are the usual limit."""
+    life, opened = SteppedLife(database, rhythm=DEFAULT), []
+    connect = BeatSession.open
+
+    def refuse(*_: Any, connect_seconds: int = 0, **__: Any) -> BeatSession:
+        opened.append(connect_seconds)
+        raise psycopg.errors.ConnectionTimeout
+
+    monkeypatch.setattr(BeatSession, "open", refuse)
+    for _ in range(4):
+        life.step(2.0)
+    assert opened == [5, 10, 20, 30]  # nobody can rob a worker that was never registered
+
+    monkeypatch.setattr(BeatSession, "open", connect)
+    fetch = BeatSession.fetch
+
+    def answer_late(self: BeatSession, call: Call) -> Sequence[Row]:
+        rows = fetch(self, call)
+        life.now += 2.0
+        return rows
+
+    with closing(life.beats):
+        life.step(2.0)
+        for _ in range(LOOKS_TO_MEASURE):
+            life.step(2.0)
+        assert life.beats._patience.seconds == 5
+        monkeypatch.setattr(BeatSession, "fetch", answer_late)
+        for _ in range(LOOKS_TO_MEASURE):
+            life.step(2.0)
+
+        life.beats._lose_session()
+        opened.clear()
+        monkeypatch.setattr(BeatSession, "open", refuse)
+        for _ in range(3):
+            life.step(2.0)
+        assert opened == [16, 16, 16]
+
+
+def test_a_server_is_given_up_when_it_is_silent_not_when_a_statement_takes_two_round_trips(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one does that is prepared: with answers after 3 s, each connection would end at its sixth look."""
+    now = 0.0
+    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def two_answers() -> Generator[None, int, str]:
+        for _ in range(2):
+            while not (yield) & Ready.R:
+                pass
+        return "done"
+
+    limited = session._limited(two_answers())
+    next(limited)
+    now = 4.0
+    limited.send(Ready.NONE)
+    limited.send(Ready.R)
+    now = 9.0
+    limited.send(Ready.NONE)
+    with pytest.raises(StopIteration, match="done"):
+        limited.send(Ready.R)
+
+    silent = session._limited(two_answers())
+    next(silent)
+    now += session.ANSWER_SECONDS + 0.1
+    with pytest.raises(psycopg.OperationalError, match="has not answered"):
+        silent.send(Ready.NONE)
 
 
 def test_a_minute_in_which_nothing_could_be_observed_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -172,6 +285,26 @@ async def test_a_hook_that_hangs_does_not_keep_a_worker_from_recovering(fleet: F
             await until(lambda job=job: tables.job(job)["locked_by"] is None, "the job is recovered")
 
     assert len(told) == 1
+
+
+async def test_forgetting_old_records_does_not_keep_a_worker_from_recovering(
+    fleet: Fleet, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a slow network it takes more than a minute."""
+    begun = []
+
+    def hang(*_: object) -> Steps[None]:
+        begun.append(True)
+        yield Wait(3600.0)
+
+    monkeypatch.setattr(recovering.retention, "prune", hang)
+    monkeypatch.setattr(recovering, "SECONDS_UNTIL_PRUNING", 0.0)
+    monkeypatch.setattr(recovering, "SECONDS_BETWEEN_PRUNINGS", 0.01)
+    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(PATIENT))):
+        await until(lambda: begun, "it forgets")
+        job = tables.held_job(tables.worker("dead", session_key=12345))
+
+        await until(lambda: tables.job(job)["locked_by"] is None, "the job is recovered")
 
 
 async def test_a_hook_that_takes_too_long_is_cancelled_and_named(caplog: pytest.LogCaptureFixture) -> None:

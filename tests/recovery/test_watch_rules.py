@@ -267,6 +267,29 @@ def test_time_that_a_question_took_is_not_observed() -> None:
     assert observer.next_lost_in == 8.0
 
 
+def test_an_observer_that_was_held_up_between_two_other_questions_has_a_gap() -> None:
+    observer = make_observer()
+    observer.looked([LOST], is_full=False, sent=0.0, received=3.0)
+    observer.asked(sent=3.0, received=6.0)
+    observer.asked(sent=6.0, received=9.0)
+    observer.looked([LOST], is_full=False, sent=11.0, received=14.0)
+    assert observer.next_lost_in == 2.0
+
+    observer.asked(sent=14.0, received=17.0)
+    observer.asked(sent=22.0, received=25.0)
+    observer.looked([LOST], is_full=False, sent=26.0, received=29.0)
+    assert observer.next_lost_in == 10.0
+
+
+def test_time_in_which_another_question_took_much_longer_than_usual_is_not_observed() -> None:
+    observer = make_observer()
+    look(observer, 0.0, LOST)
+    observer.asked(sent=0.0, received=3.0)
+
+    assert look(observer, 4.0, LOST) == []
+    assert observer.next_lost_in == 10.0
+
+
 def test_silence_adds_up_over_gaps_but_nobody_is_dead_right_after_one() -> None:
     observer = make_observer()
     for at in range(0, 118, 2):

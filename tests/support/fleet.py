@@ -33,6 +33,12 @@ class Fleet:
             member.end()
         self._connection.close()
 
+    def move(self, dsn: str) -> None:
+        """Look at another database from now on."""
+        self._connection.close()
+        self.dsn = dsn
+        self._connection = psycopg.connect(dsn, autocommit=True)
+
     def start(
         self, recovery: Mapping[str, Any] | None = QUICK, *, dsn: str | None = None, **options: Any
     ) -> WorkerProgram:

@@ -64,6 +64,10 @@ class Proxy:
         """The server's address, through this proxy."""
         return make_conninfo(self._dsn, host="127.0.0.1", port=self._server.sockets[0].getsockname()[1])
 
+    def lead_to(self, dsn: str) -> None:
+        """Lead new connections to another server."""
+        self._dsn = dsn
+
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         return self

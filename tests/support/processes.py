@@ -147,6 +147,7 @@ class WorkerProgram(Program):
     statement_seconds, connect_seconds: how long the database may take
     longest_pause_seconds: between two tries to do what the database refuses
     sweep_idle_seconds: how long the server keeps the lock of a sweeper that is frozen
+    standstill: a file with the seconds for which its machine was suspended, as a double
     process: how to start it, for `Program`
     """
 
@@ -166,6 +167,7 @@ class WorkerProgram(Program):
         connect_seconds: int = 20,
         longest_pause_seconds: float = 1.0,
         sweep_idle_seconds: float = 2.0 * CROWD,
+        standstill: str | None = None,
         **process: Any,
     ) -> None:
         self._history = history
@@ -181,6 +183,7 @@ class WorkerProgram(Program):
             "connect_seconds": connect_seconds,
             "longest_pause_seconds": longest_pause_seconds,
             "sweep_idle_seconds": sweep_idle_seconds,
+            "standstill": standstill,
         }
         super().__init__("tests.support.programs.worker", dsn, str(history.path), json.dumps(options), **process)
 

@@ -5,10 +5,36 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import psycopg
+
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
     C = TypeVar("C", bound=AsyncConnection[Any])
+
+ROUND_TRIPS_OF_A_LOGIN = 4
+"""Whether to encrypt, who we are, and two for the password."""
+
+
+class ConnectPatience:
+    """How long a new connection may take: longer on a network that has been seen to be slow.
+
+    A limit that a login cannot meet would let every try fail, for ever.
+    """
+
+    def __init__(self, shortest: float, longest: float) -> None:
+        self._shortest = shortest
+        self._longest = longest
+        self.seconds = round(shortest)
+
+    def expect(self, seconds: float) -> None:
+        """Allow twice as long as a login is expected to take."""
+        self.seconds = round(min(self._longest, max(self._shortest, 2 * seconds)))
+
+    def failed(self, error: BaseException) -> None:
+        """Allow twice as long the next time if the time was up."""
+        if isinstance(error, (psycopg.errors.ConnectionTimeout, TimeoutError)):
+            self.expect(self.seconds)
 
 
 async def connect(kind: type[C], conninfo: str, **options: Any) -> C:

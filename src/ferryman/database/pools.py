@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import psycopg
 
-from ferryman.database.connecting import connect
+from ferryman.database.connecting import ConnectPatience, connect
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.own import READ_COMMITTED, OwnAsyncConnection, OwnConnection
 from ferryman.database.statements import Style, load_statement
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 C = TypeVar("C", OwnAsyncConnection, OwnConnection)
 
 CONNECT_TIMEOUT_SECONDS = 10
+TIMES_LONGER = 3
+"""What a new connection may take on a slow network, compared with the usual."""
 SECONDS_FOR_A_TURN = 30.0
 """How long to wait for a connection when all that there may be are in use."""
 SECONDS_IDLE = 10.0
@@ -102,6 +104,7 @@ class AsyncPool:
         self._turns = asyncio.Semaphore(size)
         self._idle: _Idle[OwnAsyncConnection] = _Idle()
         self._is_closed = False
+        self._patience = _patience()
         self.is_behind_pooler = False
         """True if the newest connection led to a pooler."""
 
@@ -165,13 +168,16 @@ class AsyncPool:
             raise _busy(self._size) from None
 
     async def _connect(self) -> OwnAsyncConnection:
+        begun, options = time.monotonic(), {**_OPTIONS, "connect_timeout": self._patience.seconds}
         try:
-            connection = await connect(OwnAsyncConnection, self._address.conninfo, **_OPTIONS)
+            connection = await connect(OwnAsyncConnection, self._address.conninfo, **options)
         except psycopg.Error as error:
+            self._patience.failed(error)
             raise _unreachable(self._address, error) from None
+        self._patience.expect(time.monotonic() - begun)
         try:
             # A connection may fall silent right after its login.
-            async with asyncio.timeout(_OPTIONS["connect_timeout"]):
+            async with asyncio.timeout(self._patience.seconds):
                 await _configure_async(connection)
         except BaseException as error:
             connection.pgconn.finish()
@@ -192,6 +198,7 @@ class SyncPool:
         self._idle: _Idle[OwnConnection] = _Idle()
         self._lock = threading.Lock()
         self._is_closed = False
+        self._patience = _patience()
 
     def getconn(self) -> OwnConnection:
         """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
@@ -239,13 +246,16 @@ class SyncPool:
         return True
 
     def _connect(self) -> OwnConnection:
+        begun, options = time.monotonic(), {**_OPTIONS, "connect_timeout": self._patience.seconds}
         try:
-            connection = OwnConnection.connect(self._address.conninfo, **_OPTIONS)
+            connection = OwnConnection.connect(self._address.conninfo, **options)
         except psycopg.Error as error:
+            self._patience.failed(error)
             raise _unreachable(self._address, error) from None
+        self._patience.expect(time.monotonic() - begun)
         try:
             # A connection may fall silent right after its login.
-            with connection.answering_within(_OPTIONS["connect_timeout"]):
+            with connection.answering_within(self._patience.seconds):
                 configure(connection)
         except BaseException as error:
             connection.pgconn.finish()
@@ -267,6 +277,11 @@ def open_sync_pool(address: Address, *, size: int) -> SyncPool:
     pool = SyncPool(address, size=size)
     pool.putconn(pool.getconn())
     return pool
+
+
+def _patience() -> ConnectPatience:
+    seconds = _OPTIONS["connect_timeout"]
+    return ConnectPatience(seconds, TIMES_LONGER * seconds)
 
 
 def _unreachable(address: Address, error: Exception) -> NotConnectedError:

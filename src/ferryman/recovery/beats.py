@@ -8,6 +8,7 @@ lock, which the server keeps for it, still says that the worker lives.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from ferryman import clocks
+from ferryman.database.connecting import ROUND_TRIPS_OF_A_LOGIN, ConnectPatience
 from ferryman.queries import beating
 from ferryman.recovery.foreign_sweepers import ForeignSweepers
 from ferryman.recovery.lease import Lease
 from ferryman.recovery.membership import Membership
 from ferryman.recovery.observation_log import HeldLock, ObservationLog
 from ferryman.recovery.reconnecting import Reconnecting
+from ferryman.recovery.rhythm import LONGEST_CONNECT_SECONDS
 from ferryman.recovery.session import BeatSession
 from ferryman.recovery.watch import Watch
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from ferryman.database.addresses import Address
     from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Call, Row
     from ferryman.recovery.rhythm import Rhythm
     from ferryman.recovery.watching import Dead, Death
 
@@ -77,6 +81,7 @@ class Beats:
         self._watch = Watch(schema, rhythm)
         self._foreign_sweepers = ForeignSweepers(rhythm)
         self._reconnecting = Reconnecting(rhythm.longest_pause, clock)
+        self._patience = ConnectPatience(rhythm.connect_seconds, LONGEST_CONNECT_SECONDS)
         self._log = ObservationLog(rhythm, clock)
         self._held_watch = HeldLock(
             "the advisory lock of the watcher",
@@ -154,6 +159,9 @@ class Beats:
             self._pulse(self._session)
         except (psycopg.Error, OSError) as error:
             self._lose_session()
+            if not self._membership.was_tried:
+                # A worker that is registered must not spend the grace of others on a server that is silent.
+                self._patience.failed(error)
             return self._reconnecting.pause_after(error)
         self._reconnecting.is_over()
         return self._watch.pause
@@ -184,14 +192,14 @@ class Beats:
             self._schema,
             self.worker_id,
             holds_lock=self._rhythm.grace is not None,
-            connect_seconds=self._rhythm.connect_seconds,
+            connect_seconds=self._patience.seconds,
         )
 
     def _enter(self, session: BeatSession) -> None:
         sent = self.clock()
         self._membership.join(session)
         self.lease.begin(has_session=session.key is not None)
-        self._foreign_sweepers.look(session, sent, at_once=True)
+        self._foreign_sweepers.look(functools.partial(self._ask, session), sent, at_once=True)
         self._has_beaten(sent)
         self._membership.tell()
 
@@ -204,23 +212,36 @@ class Beats:
         # First, since a watch that we do not know to be ours would never be left to others.
         dead = self._watch.answered(rows, sent=sent, received=self.clock())
         self._log.observed(self._watch.observed_seconds)
-        self._log.measured(self._watch.round_trip)
+        self._note_round_trip()
         if not rows[0][0]:
             self._membership.was_swept()
             self._enter(session)
         elif is_due:
-            self._foreign_sweepers.look(session, sent)
+            self._foreign_sweepers.look(functools.partial(self._ask, session), sent)
             self._has_beaten(sent)
         else:
             self.lease.proved(sent)
         if self._watch.may_be_stuck:
             self._free_watch(session)
         if silences := self._watch.silences_to_note:
-            session.fetch(beating.note_silence(silences))
+            self._ask(session, beating.note_silence(silences))
         if self._watch.is_full and session.key is not None:
             self._name_holder_of_watch(session)
         if dead:
             self._on_dead(dead)
+
+    def _ask(self, session: BeatSession, call: Call) -> Sequence[Row]:
+        """Send a question between two looks."""
+        sent = self.clock()
+        rows = session.fetch(call)
+        self._watch.asked(sent=sent, received=self.clock())
+        return rows
+
+    def _note_round_trip(self) -> None:
+        round_trip = self._watch.round_trip
+        self._log.measured(round_trip)
+        if round_trip is not None:
+            self._patience.expect(ROUND_TRIPS_OF_A_LOGIN * round_trip)
 
     def _take_state(self, now: float) -> Mapping[str, Any] | None:
         """What the worker is doing, once in an interval. Not to know it must not cost a beat."""
@@ -243,7 +264,7 @@ class Beats:
 
     def _free_watch(self, session: BeatSession) -> None:
         try:
-            ended = session.fetch(beating.free_watch(beating.watch_key(self._schema)))
+            ended = self._ask(session, beating.free_watch(beating.watch_key(self._schema)))
         except psycopg.errors.InsufficientPrivilege:
             return
         if ended:
@@ -256,7 +277,7 @@ class Beats:
         """Say who holds the watch and is not a registered worker. Only a worker that does not have it need ask."""
         strangers: list[beating.LockHolder] = []
         if not self._watch.is_ours:
-            holders = [beating.LockHolder(*row) for row in session.fetch(beating.lock_holders(self._schema))]
+            holders = [beating.LockHolder(*row) for row in self._ask(session, beating.lock_holders(self._schema))]
             strangers = [holder for holder in holders if holder.lock == "watch" and not holder.is_worker]
         if not strangers:
             self._held_watch.is_free()

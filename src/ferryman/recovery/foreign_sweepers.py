@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from ferryman.queries import beating
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ferryman.database.steps import Call, Row
     from ferryman.recovery.rhythm import Rhythm
-    from ferryman.recovery.session import BeatSession
 
 logger = logging.getLogger("ferryman.recovery")
 
@@ -31,11 +33,11 @@ class ForeignSweepers:
         self._next_look = 0.0
         self.beat = rhythm.beat
 
-    def look(self, session: BeatSession, now: float, *, at_once: bool = False) -> None:
+    def look(self, ask: Callable[[Call], Sequence[Row]], now: float, *, at_once: bool = False) -> None:
         """Look for them, if it is time to."""
         if now < self._next_look and not at_once:
             return
-        found = frozenset(worker_id for (worker_id,) in session.fetch(beating.find_foreign_workers()))
+        found = frozenset(worker_id for (worker_id,) in ask(beating.find_foreign_workers()))
         self._next_look = now + self._rhythm.beat
         self.beat = self._rhythm.tick if found else self._rhythm.beat
         if found - self._known and self.beat < self._rhythm.beat:

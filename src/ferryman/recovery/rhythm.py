@@ -18,6 +18,7 @@ LONGEST_MARGIN_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 2.0
 LONGEST_SETTLING_SECONDS = 10.0
 SHORTEST_CONNECT_SECONDS, LONGEST_CONNECT_SECONDS = 5.0, 30.0
+"""A slow network needs more than a server that is gone should get."""
 ROUND_TRIPS_IN_A_GRACE = 10
 """A worker that has lost its connection needs about eight of them to connect and to beat again."""
 
@@ -83,7 +84,7 @@ class Rhythm:
 
     @property
     def connect_seconds(self) -> int:
-        """How long a new connection may take. A slow network needs more than a server that is gone should get."""
+        """How long a new connection may take, unless the network is known to be slow."""
         longest = self.silent_after if self.grace is None else self.grace
         return round(min(LONGEST_CONNECT_SECONDS, max(SHORTEST_CONNECT_SECONDS, longest / 2)))
 

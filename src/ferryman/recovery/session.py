@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg import OperationalError
+from psycopg.waiting import Ready
 
 from ferryman.database.addresses import WATCHED
 from ferryman.database.own import OwnConnection
@@ -109,16 +110,22 @@ class ImpatientConnection(OwnConnection):
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         """Like its parent's, but not for ever."""
-        return super().wait(_limited(gen, time.monotonic() + ANSWER_SECONDS), *args, **options)
+        return super().wait(_limited(gen), *args, **options)
 
 
-def _limited(conversation: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:
-    """The same conversation with the server, which fails when it goes on for too long."""
+def _limited(conversation: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+    """The same conversation with the server, which fails when the server is silent for too long.
+
+    A statement that is prepared takes two round trips; each may take as long as the one of any other.
+    """
     try:
         wish = next(conversation)
+        deadline = time.monotonic() + ANSWER_SECONDS
         while True:
             readiness = yield wish
-            if not readiness and time.monotonic() > deadline:
+            if readiness & Ready.R:
+                deadline = time.monotonic() + ANSWER_SECONDS
+            elif not readiness and time.monotonic() > deadline:
                 raise OperationalError(f"the database has not answered for {ANSWER_SECONDS:g} s")
             wish = conversation.send(readiness)
     except StopIteration as end:

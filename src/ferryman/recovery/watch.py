@@ -37,7 +37,9 @@ TICKS_TO_STAND_BACK = 5
 """For so long, one that was late leaves the watch to others."""
 TICKS_UNTIL_SWEPT = 4
 """A dead worker should be swept this soon after it was reported."""
-ROUND_TRIPS_OF_A_SWEEP = 20
+ROUND_TRIPS_OF_A_SWEEP = 40
+"""Eighteen with hooks, and some for statements to be prepared; before that, six for a new connection, and five if a
+search for orphans is under way."""
 TICKS_WITHOUT_SWEEPS = 24
 """For so long, one that did not sweep leaves the watch to others, unless it sweeps after all."""
 
@@ -134,6 +136,12 @@ class Watch:
             # The one before may have died; what became of it, and of those it knew to be missing, counts from a look.
             self.pause, self._planned = 0.0, received
         return dead
+
+    def asked(self, *, sent: float, received: float) -> None:
+        """Note another question and its answer: the next look is due so much later."""
+        self._observer.asked(sent=sent, received=received)
+        if self._planned is not None:
+            self._planned += received - sent
 
     def interrupt(self) -> None:
         """Note that the connection is lost, and with it the watch."""

@@ -88,11 +88,16 @@ class ObservedTime:
 
     An answer that takes much longer than usual shows that the database was held up, perhaps since the answer before.
     The time before such a look does not count either, but what was observed earlier does.
+
+    Not every question is a look. The answer to any other shows as well that neither side is held up; otherwise two
+    questions between two looks would pass for a gap where answers are slow.
     """
 
     def __init__(self, longest_gap: float) -> None:
         self._longest_gap = longest_gap
         self._last_look: float | None = None
+        self._last_answer: float | None = None
+        self._was_held_up = False
         self._round_trips: deque[float] = deque(maxlen=LOOKS_TO_MEASURE)
         self.now = 0.0
         self.last_gap = 0.0
@@ -105,18 +110,31 @@ class ObservedTime:
     def looked(self, *, sent: float, received: float) -> bool:
         """Note an answer, and whether one could look all the time since the one before."""
         self._round_trips.append(received - sent)
-        is_steady = self._last_look is not None and sent - self._last_look <= self._longest_gap
+        is_steady = self._last_answer is not None and sent - self._last_answer <= self._longest_gap
         if not is_steady or self._last_look is None:
             self.last_gap = self.now
-        elif received - sent - min(self._round_trips) <= self._longest_gap / 2:
+        elif not self._was_held_up and not self._is_slow(received - sent):
             self.now += sent - self._last_look
-        self._last_look = received
+        self._last_look = self._last_answer = received
+        self._was_held_up = False
         return is_steady
+
+    def asked(self, *, sent: float, received: float) -> None:
+        """Note the answer to a question that was no look."""
+        if self._last_answer is None or sent - self._last_answer > self._longest_gap:
+            self._last_answer = None
+            return
+        self._last_answer = received
+        self._was_held_up = self._was_held_up or self._is_slow(received - sent)
 
     def interrupt(self) -> None:
         """Note that one could not look."""
-        self._last_look = None
+        self._last_look = self._last_answer = None
+        self._was_held_up = False
         self._round_trips.clear()
+
+    def _is_slow(self, seconds: float) -> bool:
+        return seconds - min(self._round_trips) > self._longest_gap / 2
 
 
 class Observer:
@@ -172,6 +190,10 @@ class Observer:
         """Note that the database did not answer, or that the connection is another one."""
         self._time.interrupt()
         self._lost.clear()
+
+    def asked(self, *, sent: float, received: float) -> None:
+        """Note that the database has answered a question that was no look."""
+        self._time.asked(sent=sent, received=received)
 
     def looked(self, signs: Sequence[Sign], *, is_full: bool, sent: float, received: float) -> list[Dead]:
         """Who is dead, after a look that showed these signs. Only a full one shows those with old beats."""

@@ -133,11 +133,18 @@ class Recovering:
         await asyncio.to_thread(self._beats.close, deregister=has_settled_all)
 
     async def run(self) -> None:
-        """Recover what dead workers have left, and forget old records, until cancelled."""
+        """Recover what dead workers have left, and forget old records, until cancelled.
+
+        Side by side: where the database is slow, forgetting takes minutes, and the dead must not wait for it.
+        """
+        async with asyncio.TaskGroup() as duties:
+            duties.create_task(self._keep_sweeping())
+            duties.create_task(self._keep_pruning())
+
+    async def _keep_sweeping(self) -> None:
         next_sweep = self._soon(self._settings.sweep_interval.total_seconds())
-        next_pruning = self._soon(SECONDS_UNTIL_PRUNING)
         while True:
-            await self._alarm.wait(max(0.0, min(next_sweep, next_pruning) - time.monotonic()))
+            await self._alarm.wait(max(0.0, next_sweep - time.monotonic()))
             try:
                 if self._dead:
                     await self._sweep([*self._dead.values()], finds_orphans=False)
@@ -145,14 +152,23 @@ class Recovering:
                     next_sweep = self._soon(self._settings.sweep_interval.total_seconds())
                     if self._is_in_charge:
                         await self._sweep([], finds_orphans=True)
-                if next_pruning <= time.monotonic():
-                    next_pruning = self._soon(SECONDS_BETWEEN_PRUNINGS)
-                    if self._is_in_charge:
-                        await self._prune()
             except Exception as error:  # noqa: BLE001 - whatever goes wrong in one sweep, the next one must come
                 await asyncio.sleep(self._trouble.pause_after(error))
             else:
                 self._trouble.is_over()
+
+    async def _keep_pruning(self) -> None:
+        trouble = Trouble("forgetting old records")
+        await asyncio.sleep(self._soon(SECONDS_UNTIL_PRUNING) - time.monotonic())
+        while True:
+            try:
+                if self._is_in_charge:
+                    await self._prune()
+            except Exception as error:  # noqa: BLE001 - the records of the next hour must be forgotten, too
+                trouble.pause_after(error)
+            else:
+                trouble.is_over()
+            await asyncio.sleep(self._soon(SECONDS_BETWEEN_PRUNINGS) - time.monotonic())
 
     @property
     def _is_in_charge(self) -> bool:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import mmap
 import os
+import struct
 import sys
+import time
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -121,6 +124,17 @@ class LogToHistory(logging.Handler):
         history.note("log", level=record.levelname, message=record.getMessage(), about=about, **fields)
 
 
+def stand_still(path: str) -> None:
+    """Let CLOCK_MONOTONIC lag behind by the seconds in this file, as after a suspension of the machine.
+
+    CLOCK_BOOTTIME, which goes on, is left as it is.
+    """
+    with Path(path).open("rb") as file:
+        seconds = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
+    monotonic = time.monotonic
+    time.monotonic = lambda: monotonic() - struct.unpack("d", seconds)[0]
+
+
 def main() -> None:
     to_the_test = logging.StreamHandler()
     to_the_test.setLevel(logging.WARNING)
@@ -131,6 +145,8 @@ def main() -> None:
         sync_points.arm(options["faults"], str(history.path))
     pools._OPTIONS["connect_timeout"] = listener.CONNECT_TIMEOUT_SECONDS = options["connect_seconds"]
     connection.STATEMENT_SECONDS = listener.SECONDS_FOR_AN_ANSWER = options["statement_seconds"]
+    if options["standstill"] is not None:
+        stand_still(options["standstill"])
     trouble.LONGEST_PAUSE_SECONDS = options["longest_pause_seconds"]
     recovering.IDLE_SECONDS = options["sweep_idle_seconds"]
     recovery = options["recovery"]
