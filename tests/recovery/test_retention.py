@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from ferryman.database.sessions import AsyncSession
@@ -17,7 +18,8 @@ from ferryman.worker.claims import EPOCH, Claim
 from ferryman.worker.outcomes import Failed, Settlement
 from ferryman.worker.writing import giving_back
 from tests.support.fleet import idle_app
-from tests.support.waiting import until
+from tests.support.rhythms import PATIENT, recovery_of
+from tests.support.waiting import somebody_waits_for_a_lock, until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
@@ -134,6 +136,21 @@ async def test_workers_forget_all_kinds(tables: Tables, client: Client, monkeypa
     app = idle_app(client.address.conninfo)
     async with running(worker_of(app, recovery=WorkerRecoveryConfig(enabled=True))):
         await until(lambda: not left(), "all records are gone")
+
+
+async def test_records_that_take_long_to_delete_do_not_delay_a_sweep(
+    tables: Tables, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SECONDS_UNTIL_PRUNING", "SECONDS_BETWEEN_PRUNINGS"):
+        monkeypatch.setattr(recovering, name, 0.1)
+    dsn = client.address.conninfo
+    async with running(worker_of(idle_app(dsn), recovery=recovery_of(PATIENT))):
+        with psycopg.connect(dsn) as holder:
+            holder.execute("lock table graphile_worker._ferryman_progress")
+            await until(lambda: somebody_waits_for_a_lock(tables.connection), "the worker prunes, and must wait")
+            job = tables.held_job(tables.worker("dead", session_key=12345))
+            await until(lambda: tables.job(job)["locked_by"] is None, "the job is recovered meanwhile")
+            assert somebody_waits_for_a_lock(tables.connection)
 
 
 async def test_a_crash_is_remembered_for_as_long_as_it_counts_whatever_the_retention(
