@@ -111,7 +111,7 @@ class OwnConnection(Connection[tuple[Any, ...]]):
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         """Like its parent's, but not beyond a deadline."""
         if self._deadline is not None:
-            gen = _limited(gen, self._deadline)
+            gen = limited(gen, self._deadline, "it did not answer in time")
         return super().wait(gen, *args, **options)
 
     @cached_property
@@ -150,14 +150,14 @@ class OwnConnection(Connection[tuple[Any, ...]]):
         return cursor
 
 
-def _limited(conversation: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:
-    """The same conversation with the server, which fails when it goes on beyond the deadline."""
+def limited(conversation: Generator[Any, Any, T], deadline: float, complaint: str) -> Generator[Any, Any, T]:
+    """The same conversation with the server, which fails with the complaint when it goes on beyond the deadline."""
     try:
         wish = next(conversation)
         while True:
             readiness = yield wish
             if not readiness and time.monotonic() > deadline:
-                raise psycopg.OperationalError("it did not answer in time")
+                raise psycopg.OperationalError(complaint)
             wish = conversation.send(readiness)
     except StopIteration as end:
         result: T = end.value

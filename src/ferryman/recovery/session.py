@@ -11,7 +11,7 @@ import psycopg
 from psycopg import OperationalError
 
 from ferryman.database.addresses import WATCHED
-from ferryman.database.own import OwnConnection
+from ferryman.database.own import OwnConnection, limited
 from ferryman.database.pools import configure_behind_pooler
 from ferryman.database.statements import Style, load_statement
 from ferryman.queries import beating
@@ -109,18 +109,5 @@ class ImpatientConnection(OwnConnection):
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         """Like its parent's, but not for ever."""
-        return super().wait(_limited(gen, time.monotonic() + ANSWER_SECONDS), *args, **options)
-
-
-def _limited(conversation: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:
-    """The same conversation with the server, which fails when it goes on for too long."""
-    try:
-        wish = next(conversation)
-        while True:
-            readiness = yield wish
-            if not readiness and time.monotonic() > deadline:
-                raise OperationalError(f"the database has not answered for {ANSWER_SECONDS:g} s")
-            wish = conversation.send(readiness)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+        complaint = f"the database has not answered for {ANSWER_SECONDS:g} s"
+        return super().wait(limited(gen, time.monotonic() + ANSWER_SECONDS, complaint), *args, **options)
