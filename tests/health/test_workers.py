@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from typing import TYPE_CHECKING, cast
 
 import psycopg
@@ -12,6 +13,7 @@ from ferryman import HealthLimits, JobSpec, Repair, Severity
 from ferryman.health import worker_checks
 from ferryman.queries import beating, recovering
 from tests.health.looking import A_MOMENT, one, sweep
+from tests.support.beats import SteppedLife
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
@@ -222,6 +224,9 @@ def test_locks_of_workers_that_never_registered_are_a_notice_that_names_them(
     assert finding.seen.startswith(f"ferryman_unregistered-1 is not registered, holds 1 job ({held}) and has claimed ")
     assert finding.remedies == ("ferryman workers recover --worker ferryman_unregistered-1",)
 
+    limits = HealthLimits(silent_for=A_MOMENT, locked_for=A_MOMENT)
+    assert one(sync_client, "unregistered_locks", limits).severity is Severity.OK, "the check of long locks names it"
+
 
 def test_locks_of_a_worker_whose_row_is_gone_are_a_warning(sync_client: SyncClient, tables: Tables) -> None:
     tables.held_job("ferryman-1", age="1 hour")
@@ -239,6 +244,7 @@ def test_a_lock_that_never_grows_old_is_a_warning(sync_client: SyncClient, table
 
 def test_a_job_that_is_never_due_is_a_notice(sync_client: SyncClient, tables: Tables) -> None:
     job_id = tables.add_job()["id"]
+    tables.permanently_fail_jobs(tables.add_job()["id"])
     tables.query("update graphile_worker._private_jobs set run_at = 'infinity'")
     finding = one(sync_client, "odd_times")
     assert (finding.severity, finding.facts) == (
@@ -264,12 +270,13 @@ def test_wedged_queues_are_told_once_for_each_fate(sync_client: SyncClient, tabl
 def test_a_session_that_holds_a_lock_of_recovery_and_is_no_worker_is_named(
     sync_client: SyncClient, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, lock: str
 ) -> None:
-    monkeypatch.setattr(worker_checks, "HELD_SECONDS", 0.0)
+    """At once, if it holds the lock of sweeps outside a transaction, as no sweep does."""
     assert one(sync_client, "recovery_locks").severity is Severity.OK
     connection.execute("set application_name = 'a stranger'")
     if lock == "sweep":
         connection.execute("select pg_advisory_lock(%s, hashtext('graphile_worker'))", [recovering.SWEEP_LOCK_CLASS])
     else:
+        monkeypatch.setattr(worker_checks, "HELD_SECONDS", 0.0)
         keys = [beating.WATCH_CLASS, beating.watch_key(sync_client.schema)]
         connection.execute("select pg_advisory_lock(%s, %s)", keys)
 
@@ -278,3 +285,20 @@ def test_a_session_that_holds_a_lock_of_recovery_and_is_no_worker_is_named(
     assert finding.severity is Severity.ERROR
     assert (finding.facts["lock"], finding.facts["pid"]) == (lock, connection.info.backend_pid)
     assert (finding.facts["application_name"], finding.facts["role"]) == ("a stranger", connection.info.user)
+
+
+def test_a_sweep_and_a_worker_that_watches_are_no_strangers(
+    sync_client: SyncClient, connection: psycopg.Connection, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connection.transaction():
+        connection.execute(
+            "select pg_advisory_xact_lock(%s, hashtext('graphile_worker'))", [recovering.SWEEP_LOCK_CLASS]
+        )
+        assert one(sync_client, "recovery_locks").severity is Severity.OK
+
+    monkeypatch.setattr(worker_checks, "HELD_SECONDS", 0.0)
+    life = SteppedLife(database)
+    with closing(life.beats):
+        life.step()
+        assert life.beats.is_watching
+        assert one(sync_client, "recovery_locks").severity is Severity.OK

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
+import os
+from contextlib import AsyncExitStack, closing
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from psycopg.waiting import Ready
 
-from ferryman.database.steps import Wait
-from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered
+from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered, telling
 from ferryman.hooks.telling import Teller
 from ferryman.recovery import session
 from ferryman.recovery.observation_log import SECONDS_TO_BE_BLIND, ObservationLog
@@ -24,6 +25,7 @@ from ferryman.recovery.watching import LOOKS_TO_MEASURE
 from ferryman.worker import recovering
 from tests.support.beats import Life, SteppedLife, holder_of, key_of, over_tcp, watcher
 from tests.support.fleet import idle_app
+from tests.support.inside import inside
 from tests.support.logs import logged
 from tests.support.network import Fate, Proxy
 from tests.support.rhythms import PATIENT, QUICK, recovery_of
@@ -31,9 +33,9 @@ from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
-    from ferryman.database.steps import Call, Row, Steps
+    from ferryman.database.steps import Call, Row
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.fleet import Fleet
     from tests.support.tables import Tables
@@ -247,6 +249,40 @@ async def test_a_watcher_that_has_swept_keeps_the_watch_although_the_dead_worker
         assert first.beats.is_watching
 
 
+@pytest.fixture
+def may_not_sweep(database: str, connection: psycopg.Connection) -> Iterator[str]:
+    """The database, for a role that may do all that a worker does, except for writing crashes down."""
+    role = f"no_sweeper_{os.getpid()}"
+    connection.execute(f"create role {role} login bypassrls password 'known'")
+    connection.execute(f"grant usage on schema graphile_worker to {role}")
+    connection.execute(f"grant all on all tables in schema graphile_worker to {role}")
+    connection.execute(f"grant all on all sequences in schema graphile_worker to {role}")
+    connection.execute(f"revoke insert on graphile_worker._ferryman_crashes from {role}")
+    yield make_conninfo(database, user=role, password="known")
+    connection.execute(f"drop owned by {role}")
+    connection.execute(f"drop role {role}")
+
+
+@pytest.mark.parametrize("reason", ["an exhausted pool", "a role that may not sweep"])
+async def test_a_watcher_that_cannot_sweep_leaves_the_watch_to_a_worker_that_can(
+    fleet: Fleet, tables: Tables, may_not_sweep: str, caplog: pytest.LogCaptureFixture, reason: str
+) -> None:
+    is_exhausted = reason == "an exhausted pool"
+    app, recovery = idle_app(fleet.dsn if is_exhausted else may_not_sweep), recovery_of(PATIENT)
+    unable = worker_of(app, recovery=recovery, max_connections=1)
+    able = worker_of(idle_app(fleet.dsn), recovery=recovery)
+    async with running(unable), AsyncExitStack() as borrowed:
+        await until(lambda: watcher(tables.connection) is not None, "it watches")
+        if is_exhausted:
+            await borrowed.enter_async_context(inside(unable).pool.connection())
+        job = tables.held_job(tables.worker("dead", session_key=12345))
+        await until(lambda: logged(caplog, "watch_given_up"), "it leaves the watch")
+        async with running(able):
+            await until(lambda: tables.job(job)["locked_by"] is None, "the job is recovered")
+
+    assert [crash["recovered_by"] for crash in tables.crashes()] == [able.worker_id]
+
+
 @pytest.mark.program
 async def test_a_blocked_event_loop_does_not_keep_others_from_recovering(
     fleet: Fleet, connection: psycopg.Connection
@@ -287,26 +323,6 @@ async def test_a_hook_that_hangs_does_not_keep_a_worker_from_recovering(fleet: F
     assert len(told) == 1
 
 
-async def test_forgetting_old_records_does_not_keep_a_worker_from_recovering(
-    fleet: Fleet, tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Over a slow network it takes more than a minute."""
-    begun = []
-
-    def hang(*_: object) -> Steps[None]:
-        begun.append(True)
-        yield Wait(3600.0)
-
-    monkeypatch.setattr(recovering.retention, "prune", hang)
-    monkeypatch.setattr(recovering, "SECONDS_UNTIL_PRUNING", 0.0)
-    monkeypatch.setattr(recovering, "SECONDS_BETWEEN_PRUNINGS", 0.01)
-    async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(PATIENT))):
-        await until(lambda: begun, "it forgets")
-        job = tables.held_job(tables.worker("dead", session_key=12345))
-
-        await until(lambda: tables.job(job)["locked_by"] is None, "the job is recovered")
-
-
 async def test_a_hook_that_takes_too_long_is_cancelled_and_named(caplog: pytest.LogCaptureFixture) -> None:
     hooks, seen = HookRegistry(), []
 
@@ -332,32 +348,50 @@ async def test_a_hook_that_takes_too_long_is_cancelled_and_named(caplog: pytest.
     assert "hang" in vars(first)["hook"]
 
 
+async def test_events_that_hooks_did_not_hear_before_the_end_are_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(telling, "SECONDS_TO_CLOSE", 0.01)
+    hooks = HookRegistry()
+
+    @hooks.on(WorkerRecovered)
+    async def hang(event: WorkerRecovered) -> None:
+        await asyncio.Event().wait()
+
+    teller = Teller(hooks)
+    event = WorkerRecovered(worker_id="sweeper", dead_worker_ids=("dead",), jobs_recovered=1)
+    teller.tell(event, event, event)
+    await teller.close()
+
+    assert len(logged(caplog, "hook_events_dropped", count=3)) == 1
+
+
 @pytest.mark.program
 @pytest.mark.parametrize("grace", [QUICK["lost_session_grace"], None], ids=["a grace", "no grace"])
 async def test_without_a_grace_a_worker_that_is_cut_off_keeps_its_jobs_until_the_threshold(
-    fleet: Fleet, server: EmbeddedPostgres, grace: float | None
+    fleet: Fleet, tables: Tables, server: EmbeddedPostgres, grace: float | None
 ) -> None:
+    """Also when the one that watches has a grace: it sweeps another worker, which was lost later."""
     settings = {**PATIENT, "lost_session_grace": grace}
     async with Proxy(over_tcp(server, fleet.dsn)) as network:
         [cut] = await fleet.started(settings, dsn=network.dsn, concurrency=1)
         gate = fleet.gate()
         [job] = await fleet.add(gate=str(gate))
         assert await fleet.until_started(job) == cut.first_id
-        [other] = await fleet.started(settings, concurrency=1)
+        await fleet.started(PATIENT, concurrency=1)
 
         network.new_connections = Fate.REFUSED
         network.reset()
         if grace is not None:
             await fleet.until_swept(cut.first_id)
             return
-        await asyncio.sleep(3 * QUICK["lost_session_grace"])
-        await fleet.until_beaten(other.first_id, 2)
+        await fleet.until_swept(tables.worker("lost later", session_key=12345))
         network.new_connections = Fate.WORK
 
         await fleet.until_beaten(cut.first_id, 2)
         gate.touch()
         assert await fleet.until_settled(job) == cut.first_id
-        assert fleet.lost() == []
+        assert fleet.lost() == ["lost later"]
 
 
 def test_without_a_grace_a_worker_holds_no_session_lock_and_does_not_watch(

@@ -106,9 +106,13 @@ def test_no_more_than_one_statement_at_each_look(life: SteppedLife) -> None:
     assert pauses == [LOOK_SECONDS] * 20
 
 
-def test_what_the_worker_is_doing_is_written_down_with_each_beat_and_costs_no_statement(
-    database: str, connection: psycopg.Connection
+@pytest.mark.parametrize("is_beside_rust", [False, True], ids=["alone", "beside a Rust worker"])
+def test_what_the_worker_is_doing_is_written_down_once_in_an_interval_and_costs_no_statement(
+    database: str, connection: psycopg.Connection, is_beside_rust: bool
 ) -> None:
+    """Beside a Rust worker it beats at each look."""
+    if is_beside_rust:
+        connection.execute("select graphile_worker.worker_heartbeat('graphile_worker_1')")
     figures = {"slots": 4, "running": 3, "done": 20, "failed": 1, "rss_bytes": 50_000_000, "loop_lag_seconds": 0.25}
     life = SteppedLife(database, state=lambda: figures)
     life.step()
@@ -122,7 +126,7 @@ def test_what_the_worker_is_doing_is_written_down_with_each_beat_and_costs_no_st
     states = connection.execute("select * from graphile_worker._ferryman_worker_states order by id").fetchall()
     assert [state[3:] for state in states] == [(4, 3, 20, 1, 50_000_000, 0.25)] * len(states)
     assert {state[1] for state in states} == {life.worker_id}
-    assert len(states) == 2, "one for each of its beats"
+    assert len(states) == (3 if is_beside_rust else 2), "in a minute; alone, without the beat by which it registers"
     assert len([name for name in sent if name != "find_foreign_workers"]) == 31, "one for each look, and a goodbye"
 
 

@@ -6,9 +6,11 @@ from dataclasses import fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from ferryman.database.sessions import AsyncSession
+from ferryman.recovery import retention
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.results import Pruned
 from ferryman.recovery.retention import prune
@@ -17,12 +19,15 @@ from ferryman.worker.claims import EPOCH, Claim
 from ferryman.worker.outcomes import Failed, Settlement
 from ferryman.worker.writing import giving_back
 from tests.support.fleet import idle_app
-from tests.support.waiting import until
+from tests.support.rhythms import PATIENT, recovery_of
+from tests.support.waiting import somebody_waits_for_a_lock, until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ferryman import Client
-    from ferryman.database.steps import Steps
+    from ferryman.database.steps import Row, Steps
     from tests.support.tables import Tables
 
 LOST = """
@@ -136,6 +141,21 @@ async def test_workers_forget_all_kinds(tables: Tables, client: Client, monkeypa
         await until(lambda: not left(), "all records are gone")
 
 
+async def test_records_that_take_long_to_delete_do_not_delay_a_sweep(
+    tables: Tables, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SECONDS_UNTIL_PRUNING", "SECONDS_BETWEEN_PRUNINGS"):
+        monkeypatch.setattr(recovering, name, 0.1)
+    dsn = client.address.conninfo
+    async with running(worker_of(idle_app(dsn), recovery=recovery_of(PATIENT))):
+        with psycopg.connect(dsn) as holder:
+            holder.execute("lock table graphile_worker._ferryman_progress")
+            await until(lambda: somebody_waits_for_a_lock(tables.connection), "the worker prunes, and must wait")
+            job = tables.held_job(tables.worker("dead", session_key=12345))
+            await until(lambda: tables.job(job)["locked_by"] is None, "the job is recovered meanwhile")
+            assert somebody_waits_for_a_lock(tables.connection)
+
+
 async def test_a_crash_is_remembered_for_as_long_as_it_counts_whatever_the_retention(
     tables: Tables, client: Client
 ) -> None:
@@ -146,16 +166,37 @@ async def test_a_crash_is_remembered_for_as_long_as_it_counts_whatever_the_reten
     assert len(tables.crashes()) == 1
 
 
-async def test_much_is_forgotten_in_small_bites(tables: Tables, client: Client) -> None:
+async def test_much_is_forgotten_in_small_bites_and_not_all_at_once(
+    tables: Tables, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a backlog of one kind holds up neither the others nor the worker."""
+    monkeypatch.setattr(retention, "MOST_BATCHES", 2)
     for number in range(7):
         tables.query(LOST, f"worker {number}", "8 days")
         tables.query(STATE, "8 days")
         tables.crashed_before(number, age="31 days")
         fail_for_good(tables, "31 days")
         fail_for_good(tables, "1 day")
-    steps = prune("graphile_worker", WorkerRecoveryConfig().settings, batch=3)
-    pruned = await AsyncSession(lambda: client.pool, client.schema).run(steps)
-    assert pruned == Pruned(lost_workers=7, worker_states=7, crashes=7, failed_jobs=7)
+    sizes: list[int] = []
+    for number in (6, 1):
+        steps = counted(prune("graphile_worker", WorkerRecoveryConfig().settings, batch=3), sizes)
+        pruned = await AsyncSession(lambda: client.pool, client.schema).run(steps)
+        assert pruned == Pruned(lost_workers=number, worker_states=number, crashes=number, failed_jobs=number)
+    assert sizes.count(3) == 2 * len(ALL)
+    assert max(sizes) == 3
+
+
+def counted(steps: Steps[Pruned], sizes: list[int]) -> Steps[Pruned]:
+    """The same steps; `sizes` takes how many rows each of them brought."""
+    rows: Sequence[Row] | None = None
+    while True:
+        try:
+            step = steps.send(rows)
+        except StopIteration as end:
+            pruned: Pruned = end.value
+            return pruned
+        rows = yield step
+        sizes.append(len(rows or ()))
 
 
 async def test_failed_jobs_are_deleted_only_of_tasks_that_a_worker_of_ours_has_registered(

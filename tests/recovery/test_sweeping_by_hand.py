@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ferryman import App, Client, SweepStaleWorkersOptions
+from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult
 from tests.support.beats import QUICK
+from tests.support.fleet import idle_app
 from tests.support.logs import logged
 from tests.support.processes import BeatingProgram
 from tests.support.rhythms import recovery_of
@@ -97,3 +99,36 @@ async def test_a_sweep_that_watches_leaves_the_only_connection_to_others(
         assert not sweeping.done()
         sweeping.cancel()
         await asyncio.wait([sweeping])
+
+
+async def test_a_worker_that_runs_once_does_not_wait_again_for_a_dead_one_whose_jobs_a_hook_skips(
+    long_up: str, tables: Tables, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its silence was watched before. One that beats in between is watched anew."""
+    caplog.set_level("INFO", "ferryman.recovery")
+    hooks, asked = HookRegistry(), []
+
+    @hooks.on(JobRecovery)
+    def skip(event: JobRecovery) -> JobRecoveryResult:
+        asked.append(event.job.id)
+        return JobRecoveryResult.Skip()
+
+    job = tables.held_job(tables.worker("dead", beat_interval=0.2))
+    for _ in range(2):
+        await run_all(idle_app(long_up), recovery=recovery_of(), hooks=hooks)
+    assert (asked, len(logged(caplog, "sweep_watches"))) == ([job, job], 1)
+
+    tables.query("update graphile_worker._private_workers set last_heartbeat_at = now() - interval '2 hours'")
+    await run_all(idle_app(long_up), recovery=recovery_of(), hooks=hooks)
+    assert (asked, len(logged(caplog, "sweep_watches"))) == ([job, job, job], 2)
+
+
+async def test_a_dry_run_watches_and_writes_nothing_down(sweeper: Client, tables: Tables) -> None:
+    tables.held_job(tables.worker("dead", beat_interval=0.1))
+    row = "select * from graphile_worker._private_workers"
+    before = tables.query(row)
+
+    result = await sweeper.sweep_stale_workers(SweepStaleWorkersOptions(dry_run=True))
+
+    assert result.worker_ids == ("dead",)
+    assert tables.query(row) == before

@@ -263,7 +263,11 @@ async def test_a_job_that_starts_while_the_list_that_names_it_is_on_its_way_is_m
     answer.set_result([])  # a sweep has locked the row, so the list was not written
     await writing
     answer = asyncio.get_running_loop().create_future()
+    waiting.clear()  # the other starts, too
+    sent.clear()
+    writing = asyncio.create_task(listing.write())
+    await sent.wait()
+    assert second in listing, "the list that stands still names it"
     answer.set_result([("me",)])
-    waiting.clear()
-    await listing.write()
+    await writing
     assert second not in listing

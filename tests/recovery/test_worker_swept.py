@@ -13,7 +13,8 @@ import pytest
 
 from ferryman import App, Client, LocalQueueConfig, SweepStaleWorkersOptions, SyncClient, WorkerContext
 from ferryman.errors import LeaseLostError
-from ferryman.hooks import BeforeJobRun, HookRegistry, SettleRefused
+from ferryman.hooks import AfterJobRun, BeforeJobRun, HookRegistry, SettleRefused
+from ferryman.worker.children.child import Child
 from tests.support.inside import inside
 from tests.support.processes import gone, noted_pid
 from tests.support.rhythms import PATIENT, recovery_of
@@ -152,3 +153,28 @@ async def test_a_machine_that_was_suspended_starts_nothing_before_the_database_h
         await until(lambda: started == jobs[:1], "the first job runs")
         gate.set()
         await until(lambda: started == jobs, "the others run once a beat is confirmed")
+
+
+async def test_a_job_that_was_lost_while_a_child_process_was_started_for_it_does_not_run_there(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker has another name by then, under which it claims the job again."""
+    app, hooks, told = App(fleet.dsn), HookRegistry(), []
+    app.include(process_tasks.app)
+    hooks.on(AfterJobRun, lambda event: told.append(event.worker_id))
+    worker = worker_of(app, hooks=hooks)
+    names, start = [worker.worker_id], Child.start
+
+    def start_slowly() -> Child:
+        if len(names) == 1:
+            inside(worker).identity.renew()
+            names.append(worker.worker_id)
+        return start()
+
+    monkeypatch.setattr(Child, "start", start_slowly)
+    [job] = await fleet.add("note", path=str(tmp_path / "note"))
+
+    await worker.run_once()
+
+    assert (tmp_path / "note").read_text().startswith(f"{job} {names[1]} ")
+    assert told == [names[1]]

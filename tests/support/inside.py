@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ferryman import Worker
+    from ferryman.database.pools import AsyncPool
     from ferryman.worker.claimer import Claimer
     from ferryman.worker.claims import Claim
+    from ferryman.worker.identity import Identity
     from ferryman.worker.life import Life
     from ferryman.worker.local_queue import LocalQueue
     from ferryman.worker.long_jobs import LongJobs
@@ -42,6 +44,16 @@ class Inside:
     def looks_near_again(self) -> None:
         """Let it look for jobs in the cheapest way, as it does some time after it had to look further."""
         self._life._claimer._reaching._until = 0.0
+
+    @property
+    def identity(self) -> Identity:
+        """The name under which it claims."""
+        return self._worker._identity
+
+    @property
+    def pool(self) -> AsyncPool:
+        """Its connections."""
+        return self._life._client.pool
 
     @property
     def lost_claims(self) -> LostClaims:

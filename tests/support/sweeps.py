@@ -41,7 +41,7 @@ async def sweep_as_worker(
 def watch_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sweeps by hand go by the age of heartbeats alone. test_sweeping_by_hand.py shows that they watch."""
 
-    def at_once(suspects: Mapping[str, int], _clock: object) -> Steps[set[str]]:
+    def at_once(suspects: Mapping[str, int], _clock: object, *, notes: bool) -> Steps[set[str]]:
         yield from ()
         return {*suspects}
 

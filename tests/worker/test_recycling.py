@@ -11,11 +11,13 @@ import pytest
 
 from ferryman import RawJobSpec, WorkerOptions
 from ferryman.errors import ConfigurationError
-from ferryman.worker import LocalQueueConfig
+from ferryman.worker import LocalQueueConfig, life, recycling
+from ferryman.worker.claims import Claim
 from ferryman.worker.memory import resident_bytes
+from ferryman.worker.outcomes import Completed
 from tests.support.logs import logged
 from tests.support.waiting import until
-from tests.support.workers import jobs, worker_of
+from tests.support.workers import jobs, run_all, worker_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -71,13 +73,13 @@ async def test_jobs_that_run_when_a_worker_is_recycled_are_finished_however_long
     async def work() -> None: ...
 
     await client.add_raw_jobs([RawJobSpec("hold", {}), RawJobSpec("work", {})])
-    life = asyncio.create_task(worker_of(app, max_jobs=1, shutdown_grace_period=timedelta()).run())
+    running = asyncio.create_task(worker_of(app, max_jobs=1, shutdown_grace_period=timedelta()).run())
     await until(lambda: bool(logged(caplog, "worker_recycled")), "the worker takes no more jobs")
     await client.add_raw_job("work")
-    assert not life.done(), "without any grace, the running job would have been cancelled by now"
+    assert not running.done(), "without any grace, the running job would have been cancelled by now"
 
     may_end.set()
-    await life
+    await running
 
     assert [(job.attempts, job.locked_by) for job in jobs(connection)] == [(0, None)], "the one that came too late"
 
@@ -96,19 +98,20 @@ async def test_a_recycled_worker_that_is_told_to_stop_gives_its_jobs_the_grace_p
 
     await client.add_raw_jobs([RawJobSpec("hold", {}), RawJobSpec("work", {})])
     worker = worker_of(app, max_jobs=1, shutdown_grace_period=timedelta())
-    life = asyncio.create_task(worker.run())
+    running = asyncio.create_task(worker.run())
     await until(lambda: bool(logged(caplog, "worker_recycled")), "the worker takes no more jobs")
 
     worker.request_shutdown()
-    await life
+    await running
 
     [held] = jobs(connection)
     assert (held.attempts, held.last_error) == (0, "Job recovered after worker interruption")
 
 
 async def test_a_worker_that_uses_more_memory_than_it_may_ends_after_the_job_that_runs(
-    app: App, client: Client
+    app: App, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(recycling, "SECONDS_BETWEEN_LOOKS", 0.05)
     ran = []
 
     @app.task
@@ -123,6 +126,39 @@ async def test_a_worker_that_uses_more_memory_than_it_may_ends_after_the_job_tha
 
     assert ran == [1]
     assert "more than the 16 MiB of max_memory" in worker.recycled_because
+
+
+async def test_a_worker_that_uses_too_much_memory_from_the_start_runs_a_job_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recycling, "SECONDS_BETWEEN_LOOKS", 0.0)
+    reasons: list[str] = []
+
+    async def attempt(*_: object) -> Completed:
+        return Completed(0.0)
+
+    made = recycling.Recycling(max_jobs=None, max_memory=1, retire=reasons.append)
+    watching = asyncio.create_task(made.watch())
+    for _ in range(10):
+        await asyncio.sleep(0)  # with no time between them, it looks at each turn of the loop
+    assert reasons == []
+
+    await made.counted(attempt)(Claim(1, 1, "{}", None, 5, "me", (), 0), lambda: 0)
+    await until(lambda: bool(reasons), "it is to be replaced")
+    watching.cancel()
+
+
+async def test_the_limits_of_child_processes_are_those_of_the_worker(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    class Pool(life.ChildPool):
+        def __init__(self, size: int, **limits: int | None) -> None:
+            given.append((size, limits))
+            super().__init__(size, **limits)
+
+    monkeypatch.setattr(life, "ChildPool", Pool)
+    await run_all(app, concurrency=3, child_max_jobs=7, child_max_memory=512 * MEGABYTES)
+    assert given == [(3, {"max_jobs": 7, "max_memory": 512 * MEGABYTES})]
 
 
 @pytest.mark.parametrize(("name", "limit"), [("max_jobs", 0), ("child_max_jobs", 0), ("max_memory", 512)])

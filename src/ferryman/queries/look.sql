@@ -30,14 +30,7 @@ suspect as (
         other.is_old,
         rhythm.beat_interval,
         now() - other.last_heartbeat_at > 2 * rhythm.beat_interval * interval '1 second' as is_late,
-        case
-            when
-                other.metadata #> '{silence,beat}'
-                = to_jsonb(cast(extract(epoch from other.last_heartbeat_at) * 1000000 as bigint))
-                and jsonb_typeof(other.metadata #> '{silence,seconds}') = 'number'
-                then cast(greatest(0, least(86400, cast(other.metadata #> '{silence,seconds}' as numeric))) as float8)
-            else 0
-        end as noted_silence
+        -- include: noted_silence
     from (
         select
             worker.id,

@@ -94,7 +94,7 @@ def find_orphan_holders(
 
 
 def read_beats(worker_ids: Sequence[str]) -> Call:
-    """Rows of id, newest beat in microseconds and as a time, and the seconds between two beats come back."""
+    """Rows of id, newest beat in microseconds and as a time, its interval and the noted silence, in seconds."""
     return Call(_READ_BEATS, {"worker_ids": list(worker_ids)})
 
 

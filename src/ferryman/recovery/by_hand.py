@@ -3,6 +3,9 @@
 The age of a heartbeat does not tell a dead worker from one that could not reach the database: right after a failover or
 an outage, all heartbeats are old. So each suspect is watched until two of its own heartbeats should have come. The
 database answers us all that time, and a worker that lives connects again and beats.
+
+What was watched is noted in the worker's row, as by workers that do not live long. So the next sweep does not watch the
+same silence again: a dead worker whose jobs a hook skips stays registered, and `--once` from cron would wait each time.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Wait
-from ferryman.queries import recovering
+from ferryman.queries import beating, recovering
 from ferryman.recovery.rhythm import LOOK_SECONDS
 from ferryman.recovery.watching import Observer, Sign
 
@@ -25,10 +28,11 @@ logger = logging.getLogger("ferryman.recovery")
 SECONDS_TO_ROUND = 0.001
 
 
-def still_silent(suspects: Mapping[str, int], clock: Callable[[], float]) -> Steps[set[str]]:
+def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, notes: bool) -> Steps[set[str]]:
     """The ids of those suspects that stay silent for two of their own heartbeats, outside any transaction.
 
     suspects: the newest heartbeat of each, in microseconds
+    notes: whether to write down what was observed
     """
     observer = Observer(grace=0.0, silences=[0.0], settling=0.0, longest_gap=2 * LOOK_SECONDS)
     has_logged = False
@@ -36,13 +40,22 @@ def still_silent(suspects: Mapping[str, int], clock: Callable[[], float]) -> Ste
         sent = clock()
         rows = yield recovering.read_beats([*suspects])
         signs = [
-            Sign(worker_id, last_heartbeat_at, is_old=True, beat_interval=beat_interval)
-            for worker_id, beat, last_heartbeat_at, beat_interval in rows
+            Sign(
+                worker_id,
+                last_heartbeat_at,
+                is_old=True,
+                beat_interval=beat_interval,
+                is_late=True,
+                noted_silence=noted_silence,
+            )
+            for worker_id, beat, last_heartbeat_at, beat_interval, noted_silence in rows
             if suspects[worker_id] == beat
         ]
         silent = {dead.worker_id for dead in observer.looked(signs, is_full=True, sent=sent, received=clock())}
         seconds = observer.next_silent_in
         if seconds is None:
+            if notes and observer.silences_to_note:
+                yield beating.note_silence(observer.silences_to_note)
             return silent
         if not has_logged:
             has_logged = True

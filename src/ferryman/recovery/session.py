@@ -110,10 +110,10 @@ class ImpatientConnection(OwnConnection):
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         """Like its parent's, but not for ever."""
-        return super().wait(_limited(gen), *args, **options)
+        return super().wait(_until_silent(gen), *args, **options)
 
 
-def _limited(conversation: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+def _until_silent(conversation: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
     """The same conversation with the server, which fails when the server is silent for too long.
 
     A statement that is prepared takes two round trips; each may take as long as the one of any other.

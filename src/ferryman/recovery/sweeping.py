@@ -207,7 +207,7 @@ def sweep_into(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResul
     if sweep.is_by_hand and any(worker.beat is not None for worker in workers):
         yield Rollback()
         beats = {worker.id: worker.beat for worker in workers if worker.beat is not None}
-        silent = yield from still_silent(beats, sweep.clock)
+        silent = yield from still_silent(beats, sweep.clock, notes=not sweep.options.dry_run)
         workers = [worker for worker in workers if worker.beat is None or worker.id in silent]
         if not (yield from _begin_again(sweep)):
             return SweepStaleWorkersResult(is_already_running=True)

@@ -164,8 +164,8 @@ class Attempts:
                 return None
 
     async def _decided_after(self, job: Job, worker_id: str, ending: Ending, seconds: float) -> Ending:
-        # An interrupted attempt has neither returned nor raised; hooks could only make a lie of it.
-        if not self._hooks.wants(AfterJobRun) or isinstance(ending, Interrupted):
+        # What was interrupted, or never began, has neither returned nor raised; hooks could only make a lie of it.
+        if not self._hooks.wants(AfterJobRun) or isinstance(ending, (Interrupted, Unstarted)):
             return ending
         error = ending.error if isinstance(ending, Failed) else None
         event = AfterJobRun(job=job, worker_id=worker_id, error=error, duration=timedelta(seconds=seconds))

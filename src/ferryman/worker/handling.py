@@ -24,13 +24,14 @@ from ferryman.worker.children import (
     ChildOrder,
     ChildProgress,
     ChildUsedLease,
+    NotOursError,
     PoolClosedError,
     WorkerCrashed,
     hand_on,
 )
 from ferryman.worker.deciding import batch_ending, decided_by, retry_seconds
 from ferryman.worker.forks import generation, leave_if_forked
-from ferryman.worker.outcomes import Completed, Crash, Ending, Failed, describe, storable_error
+from ferryman.worker.outcomes import Completed, Crash, Ending, Failed, Unstarted, describe, storable_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -74,6 +75,7 @@ class OverTimeError(TimeoutError):
 class Handlers:
     """Calls handlers: on the loop, in a thread, in a child process.
 
+    may_start: whether a job is still this worker's; asked again when there is a child process for it
     on_crash, max_crashes: what becomes of a job whose process died, unless its task says otherwise
     crash_window: how long a crash counts
     """
@@ -85,6 +87,7 @@ class Handlers:
         *,
         cancellations: Cancellations,
         interrupted: Interrupted,
+        may_start: Callable[[Claim], bool],
         on_crash: OnCrash = "requeue",
         max_crashes: int | None = 3,
         crash_window: timedelta = timedelta(hours=72),
@@ -94,6 +97,7 @@ class Handlers:
         self._cancellations = cancellations
         self._cancelled = cancellations.claims
         self._interrupted = interrupted
+        self._may_start = may_start
         self._on_crash = on_crash
         self._max_crashes = max_crashes
         self._crash_window = crash_window
@@ -123,6 +127,8 @@ class Handlers:
         started = time.monotonic()
         try:
             result = await call(claim, context)
+        except NotOursError:
+            return Unstarted()
         except BaseException as error:  # noqa: BLE001 - nothing that a handler raises may hurt the worker
             leave_if_forked(self._generation, error)
             was_cancelled = await self._cancellations.was_cancelled(claim)
@@ -154,10 +160,16 @@ class Handlers:
 
         return call
 
-    async def _call_in_child(self, task: Task[..., Any], _: Claim, context: WorkerContext | None) -> Any:
+    async def _call_in_child(self, task: Task[..., Any], claim: Claim, context: WorkerContext | None) -> Any:
         assert context is not None  # noqa: S101 - asked for by the caller
         order = ChildOrder.of(task, context.job, context.worker_id, context.lease, _queue_of(context))
-        match await self._children.run(order, task.running.timeout, on_note=functools.partial(_take_note, context)):
+        result = await self._children.run(
+            order,
+            task.running.timeout,
+            on_note=functools.partial(_take_note, context),
+            may_start=functools.partial(self._may_start, claim),
+        )
+        match result:
             case ChildFailure() as failure:
                 raise ChildTaskError(failure)
             case ChildDecision() as decision:

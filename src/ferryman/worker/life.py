@@ -288,7 +288,7 @@ class Life:
         if self._recycling is not None:
             duties["watch memory"] = self._recycling.watch
         if self._recovering is not None:
-            duties["recover"] = self._recovering.run
+            duties |= {"recover": self._recovering.run, "delete old records": self._recovering.prune}
         if self._waiting_list is not None:
             duties["list waiting jobs"] = self._waiting_list.run
         if listens:
@@ -393,6 +393,9 @@ class Life:
         """Whether we may have been taken for dead. Then nothing is started: others may have it, or soon will."""
         return self._recovering is not None and self._recovering.is_fenced()
 
+    def _may_start(self, claim: Claim) -> bool:
+        return self._running.may_start(claim)
+
     def _is_held_back(self) -> bool:
         if self._suspects is not None and self._suspects.wants_room:
             return True
@@ -455,6 +458,7 @@ class Life:
                 self._children,
                 cancellations=cancellations,
                 interrupted=interruptions.usual,
+                may_start=self._may_start,
                 on_crash=options.recovery.settings.on_crash,
                 max_crashes=options.recovery.settings.max_crashes,
                 crash_window=options.recovery.settings.crash_window,
@@ -465,7 +469,7 @@ class Life:
             extensions=options.extensions,
             shutting_down=self._stop.begun,
             progress=self._progress,
-            may_start=lambda claim: self._running.may_start(claim),  # noqa: PLW0108 - made from these attempts
+            may_start=self._may_start,
             counted=None if self._recycling is None else self._recycling.counted,
         )
         return Running(

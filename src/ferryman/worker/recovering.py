@@ -133,23 +133,16 @@ class Recovering:
         await asyncio.to_thread(self._beats.close, deregister=has_settled_all)
 
     async def run(self) -> None:
-        """Recover what dead workers have left, and forget old records, until cancelled.
-
-        Side by side: where the database is slow, forgetting takes minutes, and the dead must not wait for it.
-        """
-        async with asyncio.TaskGroup() as duties:
-            duties.create_task(self._keep_sweeping())
-            duties.create_task(self._keep_pruning())
-
-    async def _keep_sweeping(self) -> None:
-        next_sweep = self._soon(self._settings.sweep_interval.total_seconds())
+        """Recover what dead workers have left, until cancelled."""
+        interval = self._settings.sweep_interval.total_seconds()
+        next_sweep = time.monotonic() + _about(interval)
         while True:
             await self._alarm.wait(max(0.0, next_sweep - time.monotonic()))
             try:
                 if self._dead:
                     await self._sweep([*self._dead.values()], finds_orphans=False)
                 if next_sweep <= time.monotonic():
-                    next_sweep = self._soon(self._settings.sweep_interval.total_seconds())
+                    next_sweep = time.monotonic() + _about(interval)
                     if self._is_in_charge:
                         await self._sweep([], finds_orphans=True)
             except Exception as error:  # noqa: BLE001 - whatever goes wrong in one sweep, the next one must come
@@ -157,18 +150,20 @@ class Recovering:
             else:
                 self._trouble.is_over()
 
-    async def _keep_pruning(self) -> None:
-        trouble = Trouble("forgetting old records")
-        await asyncio.sleep(self._soon(SECONDS_UNTIL_PRUNING) - time.monotonic())
+    async def prune(self) -> None:
+        """Forget old records every hour, until cancelled. Apart from sweeps: a backlog of records takes its time."""
+        trouble = Trouble("deleting old records")
+        await asyncio.sleep(_about(SECONDS_UNTIL_PRUNING))
         while True:
             try:
                 if self._is_in_charge:
-                    await self._prune()
-            except Exception as error:  # noqa: BLE001 - the records of the next hour must be forgotten, too
+                    await self._perform(retention.prune(self._client.schema.name, self._settings))
+                    await self._perform(_one(working.prune_progress()))
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong this time, there is a next one
                 trouble.pause_after(error)
             else:
                 trouble.is_over()
-            await asyncio.sleep(self._soon(SECONDS_BETWEEN_PRUNINGS) - time.monotonic())
+            await asyncio.sleep(_about(SECONDS_BETWEEN_PRUNINGS))
 
     @property
     def _is_in_charge(self) -> bool:
@@ -222,10 +217,6 @@ class Recovering:
                 if holder.lock == "sweep":
                     self._held_sweeps.name(holder)
 
-    async def _prune(self) -> None:
-        await self._perform(retention.prune(self._client.schema.name, self._settings))
-        await self._perform(_one(working.prune_progress()))
-
     async def _perform(self, steps: Steps[R]) -> R:
         try:
             async with asyncio.timeout(SWEEP_SECONDS):
@@ -256,12 +247,12 @@ class Recovering:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and the worker at its end
             self._loop.call_soon_threadsafe(act)
 
-    @staticmethod
-    def _soon(seconds: float) -> float:
-        """A moment about so far away: workers that were started together should not all look together."""
-        return time.monotonic() + seconds * random.uniform(0.8, 1.0)  # noqa: S311 - no secret depends on it
-
 
 def _one(call: Call) -> Steps[Sequence[Row]]:
     rows = yield call
     return rows
+
+
+def _about(seconds: float) -> float:
+    """About so many seconds: workers that were started together should not all look together."""
+    return seconds * random.uniform(0.8, 1.0)  # noqa: S311 - no secret depends on it

@@ -15,7 +15,7 @@ import pytest
 
 from ferryman.errors import ConfigurationError, TaskError
 from ferryman.importing import importing_for_a_task, refuse_while_importing
-from ferryman.worker.children import ChildPool, ChildSuccess, PoolClosedError
+from ferryman.worker.children import ChildPool, ChildSuccess, NotOursError, PoolClosedError
 from tests.support.processes import gone, is_running, noted_pid
 from tests.support.waiting import until
 from tests.worker.children import slow_to_import, tasks
@@ -117,6 +117,24 @@ async def test_orders_that_wait_for_a_child_are_not_started_any_more(tmp_path: P
         with pytest.raises(PoolClosedError):
             await task
     assert not (tmp_path / "queued").exists()
+
+
+async def test_an_order_that_was_lost_while_it_waited_for_a_child_is_not_handed_over(tmp_path: Path) -> None:
+    is_ours = True
+    async with ChildPool(1) as pool:
+        first = asyncio.create_task(pool.run(waiting(tmp_path / "first", tmp_path)))
+        await noted_pid(tmp_path / "first")
+        second = asyncio.create_task(
+            pool.run(waiting(tmp_path / "second", tmp_path), may_start=lambda: is_ours),
+        )
+        await asyncio.sleep(0)
+        is_ours = False
+        (tmp_path / "go").touch()
+        await first
+        with pytest.raises(NotOursError):
+            await second
+        assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
+    assert not (tmp_path / "second").exists()
 
 
 async def test_a_closed_pool_can_be_closed_again_and_refuses_orders() -> None:

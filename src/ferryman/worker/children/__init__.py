@@ -9,7 +9,7 @@ and the job that it ran is the only one to suffer: `ChildPool.run` raises `Worke
 """
 
 from ferryman.importing import refuse_while_importing
-from ferryman.worker.children.crashes import PoolClosedError, WorkerCrashed
+from ferryman.worker.children.crashes import NotOursError, PoolClosedError, WorkerCrashed
 from ferryman.worker.children.logs import hand_on
 from ferryman.worker.children.orders import ChildOrder, TaskPlace
 from ferryman.worker.children.pool import ChildPool
@@ -37,6 +37,7 @@ __all__ = [
     "ChildResult",
     "ChildSuccess",
     "ChildUsedLease",
+    "NotOursError",
     "PoolClosedError",
     "TaskPlace",
     "WorkerCrashed",

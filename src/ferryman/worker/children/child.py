@@ -79,24 +79,19 @@ class Child:
         """Whether it was told to end."""
         return self._ending is not None
 
+    async def prepare(self) -> None:
+        """Tell it, before its first order, what this process is like. `ConnectionError` when it has ended."""
+        if self._preparation is not None:
+            await self._send(self._preparation)
+            self._preparation = None
+
     async def hand_over(self, order: ChildOrder) -> None:
         """Give it an order. `ConnectionError` when it has ended."""
-        self._at_rest.clear()
-        try:
-            if self._preparation is not None:
-                await self._send(self._preparation)
-                self._preparation = None
-            await self._send(order)
-        finally:
-            self._at_rest.set()
+        await self._send(order)
 
     async def reply(self, value: object) -> None:
         """Answer its question."""
-        self._at_rest.clear()
-        try:
-            await self._send(value)
-        finally:
-            self._at_rest.set()
+        await self._send(value)
 
     async def next_word(self, limit: int) -> bytearray:
         """Wait for what it has to say. `EOFError` or `ConnectionError` when it ends first.
@@ -138,7 +133,11 @@ class Child:
         return self.exited.result()
 
     async def _send(self, value: object) -> None:
-        await send_frame(self._channel, pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+        self._at_rest.clear()
+        try:
+            await send_frame(self._channel, pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+        finally:
+            self._at_rest.set()
 
     def _interrupt(self) -> None:
         if not self.exited.done():

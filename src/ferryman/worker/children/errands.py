@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from ferryman.worker.children.crashes import NotOursError
 from ferryman.worker.children.framing import UnreadableError
 from ferryman.worker.children.results import (
     MAX_NOTE_BYTES,
@@ -32,18 +33,26 @@ class Errand:
     run would otherwise never finish: its child is replaced by another that starts to import.
     """
 
-    def __init__(self, child: Child, order: ChildOrder, on_note: Callable[[ChildNote], object]) -> None:
+    def __init__(
+        self, child: Child, order: ChildOrder, on_note: Callable[[ChildNote], object], may_start: Callable[[], bool]
+    ) -> None:
         self.child = child
         self.order = order
         self._on_note = on_note
+        self._may_start = may_start
         self.has_begun = False
 
     async def run(self, start_limit: timedelta, limit: timedelta | None) -> ChildResult:
         """The result. `TimeoutError` when it takes too long; `EOFError` or `ConnectionError` on a crash.
 
-        `UnreadableError` when the child does not keep to the protocol; its process must be ended then.
+        `UnreadableError` when the child does not keep to the protocol; its process must be ended then. `NotOursError`
+        when the job may not start any more.
         """
         async with _at_most(start_limit, f"importing {self.order.place.module!r} to run {self.order} took"):
+            await self.child.prepare()
+            # The wait for a child may have been long, and the job is another worker's by now.
+            if not self._may_start():
+                raise NotOursError
             await self.child.hand_over(self.order)
             while word := await self._next_word():
                 await self._take(word)

@@ -70,25 +70,27 @@ class ChildPool:
         timeout: timedelta | None = None,  # noqa: ASYNC109
         *,
         on_note: Callable[[ChildNote], object] = lambda _: None,
+        may_start: Callable[[], bool] = lambda: True,
     ) -> ChildResult:
         """Run an order, and give back what came of it. When this raises, no process works on the order any more.
 
         on_note: called with what the child tells meanwhile; what it returns is the answer, if that was a question
+        may_start: asked when a child is there, right before it is given the order
 
         `TimeoutError` when the task runs longer than `timeout`, waiting and importing not counted; `WorkerCrashed` when
-        its process ends; `PoolClosedError` when the pool does; `OSError` when no process can be started. A cancelled
-        call ends the process. Only this one job is affected.
+        its process ends; `PoolClosedError` when the pool does; `NotOursError` when the order may not start any more;
+        `OSError` when no process can be started. A cancelled call ends the process. Only this one job is affected.
         """
         async with self._slots:
             if self._idle:
-                errand = Errand(self._take(), order, on_note)
+                errand = Errand(self._take(), order, on_note, may_start)
                 try:
                     return await self._lend(errand, timeout)
                 except WorkerCrashed:
                     # It may have died while it was idle, which is no fault of this job. A second crash is.
                     if errand.has_begun:
                         raise
-            return await self._lend(Errand(self._start(order), order, on_note), timeout)
+            return await self._lend(Errand(self._start(order), order, on_note, may_start), timeout)
 
     async def close(self, grace: timedelta = timedelta(0)) -> None:
         """Dismiss idle children at once, and end the busy ones when `grace` is over. Comes back when all are gone."""
