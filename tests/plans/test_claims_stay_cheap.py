@@ -13,6 +13,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+import psycopg
 import pytest
 
 from ferryman.queries import working
@@ -224,6 +225,19 @@ def test_a_priority_that_has_only_future_jobs_costs_one_probe(database: str, lim
         buffers = _buffers_per_job(crowd, claims=1) * CLAIM
 
         assert buffers < limits[CLAIM, False] * CLAIM + 100 * 4
+
+
+def test_rows_that_others_are_taking_are_passed_by_without_a_second_look(database: str) -> None:
+    held = 100
+    claim = working.claim_jobs(
+        "me", [1], wanted=1, window=2 * held, now=None, forbidden_flags=None, search=working.Search.PLAIN
+    )
+    with session(database) as crowd, psycopg.connect(database) as rival:
+        crowd.execute(f"insert into {JOBS} (task_id) select 1 from generate_series(1, {2 * held})")
+        alone = crowd.measure(claim).buffers
+        rival.execute(f"select from {JOBS} where id <= {held} for update")
+
+        assert crowd.measure(claim).buffers < alone + held / 2
 
 
 def _plan(session: Session) -> None:

@@ -60,8 +60,7 @@ def add_jobs(
     jobs with the same key the last one wins, as if they had been added one after the other. If any job asks for
     `PRESERVE_RUN_AT`, that holds for every job in the call; `UNSAFE_DEDUPE` is refused.
     """
-    made = [core.new_job(*item) if isinstance(item, tuple) else core.new_job(item, None) for item in jobs]
-    asked = yield from _all_asked(core, made)
+    asked = yield from _all_asked(core, core.new_jobs(jobs))
     added = yield from _add_many(asked, notify=notify, using=using)
     return added
 

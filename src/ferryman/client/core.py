@@ -13,6 +13,8 @@ from ferryman.jobs import NO_SPEC, NewJob
 from ferryman.payloads import check_size, encode_payload
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ferryman.database.identifiers import SchemaName
     from ferryman.hooks import HookRegistry
     from ferryman.jobs import JobSpec
@@ -30,10 +32,21 @@ class Core(msgspec.Struct, frozen=True):
 
     def new_job(self, job: object, spec: JobSpec | None) -> NewJob:
         """`job` with its final spec: what `Task.job` made, or an instance of a task class."""
-        made = job if isinstance(job, NewJob) else self.tasks.job_of(job)
-        return self._finished(
-            made if spec is None else NewJob(made.identifier, made.payload_json, spec.over(made.spec))
-        )
+        return self.new_jobs([(job, spec)])[0]
+
+    def new_jobs(self, items: Iterable[object | tuple[object, JobSpec | None]]) -> list[NewJob]:
+        """The same for many. Jobs that are added together mostly share one spec, which is completed once."""
+        jobs: list[NewJob] = []
+        given = defaults = completed = NO_SPEC
+        for item in items:
+            job, spec = item if isinstance(item, tuple) else (item, None)
+            made = job if isinstance(job, NewJob) else self.tasks.job_of(job)
+            if spec is not None:
+                if spec is not given or made.spec is not defaults:
+                    given, defaults, completed = spec, made.spec, spec.over(made.spec)
+                made = NewJob(made.identifier, made.payload_json, completed)
+            jobs.append(self._finished(made))
+        return jobs
 
     def raw_job(self, identifier: str, payload: object, spec: JobSpec | None) -> NewJob:
         """A job for any task identifier, with any JSON payload. None is no payload: an empty object, as in Node."""

@@ -6,8 +6,9 @@
 -- nothing else need be asked before then.
 --
 -- The window is read only as far as needed: nothing before the lock asks for all of it. So it may be large, and others who
--- claim at the same time are passed by. Jobs of the same priority and run_at are taken as they stand in the index, and come
--- in the order of their ids.
+-- claim at the same time are passed by: what they are taking is seen to be marked where it stands in the window, and costs
+-- no second look. Jobs of the same priority and run_at are taken as they stand in the index, and come in the order of their
+-- ids.
 --
 -- Parameters and locks: see claim_jobs.sql and claim_candidates.sql. Candidates are tried one by one.
 with
@@ -21,7 +22,12 @@ front as (
         job.task_id = any (cast(:task_ids as int[]))
         and
         -- include: claim_allowed
-        as is_ours
+        and (
+            job.job_queue_id is not null
+            or
+            -- include: claim_unmarked
+        )
+        as is_worth_a_try
     from :schema._private_jobs as job
     where job.is_available = true
     order by job.priority, job.run_at
@@ -40,12 +46,10 @@ found as (
                 and front.job_queue_id is null
                 and job.locked_at is null
                 and job.attempts < job.max_attempts
-                and
-                -- include: claim_unmarked
             for update skip locked
         ) as locked on locked.place = front.place
     where
-        front.is_ours
+        front.is_worth_a_try
         and front.run_at <= (select at from moment)
         and (locked.id is not null or front.job_queue_id is not null)
     limit cast(:wanted as int)
