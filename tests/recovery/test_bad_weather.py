@@ -150,7 +150,7 @@ def test_a_server_is_given_up_when_it_is_silent_not_when_a_statement_takes_two_r
                 pass
         return "done"
 
-    limited = session._limited(two_answers())
+    limited = session._until_silent(two_answers())
     next(limited)
     now = 4.0
     limited.send(Ready.NONE)
@@ -160,7 +160,7 @@ def test_a_server_is_given_up_when_it_is_silent_not_when_a_statement_takes_two_r
     with pytest.raises(StopIteration, match="done"):
         limited.send(Ready.R)
 
-    silent = session._limited(two_answers())
+    silent = session._until_silent(two_answers())
     next(silent)
     now += session.ANSWER_SECONDS + 0.1
     with pytest.raises(psycopg.OperationalError, match="has not answered"):
