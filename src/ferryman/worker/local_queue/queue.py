@@ -3,9 +3,9 @@
     STARTING → POLLING ⇄ WAITING → TTL_EXPIRED → POLLING;  any → RELEASED, which is the end
 
 It is POLLING while it holds nothing, and WAITING while jobs wait for a slot. It fetches when it holds nothing, and also
-at half its size if there is likely more, so that claiming goes on beside running. All fetching and all giving back at
-the end happen in the one loop: a fetch under way when the worker is told to stop ends first, and what it brought goes
-back with the rest.
+at three quarters of its size if there is likely more, so that claiming goes on beside running. All fetching and all
+giving back at the end happen in the one loop: a fetch under way when the worker is told to stop ends first, and what it
+brought goes back with the rest.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class LocalQueue:
         self._settle = settle
         self._is_held_back = is_held_back
         self._size = config.size * min(config.queue_count, concurrency)
-        self._low = self._size // 2
+        self._low = self._size * 3 // 4
         self._ttl_seconds = config.ttl.total_seconds()
         self._pause = RefetchPause(config.refetch_delay, size=self._size, identity=identity)
         self._trouble = Trouble("fetching jobs for the local queue")
