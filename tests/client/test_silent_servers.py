@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from ferryman import Client, SyncClient
 from ferryman.database import pools
 from ferryman.database.addresses import find_address, parse_address
+from ferryman.database.connecting import ConnectPatience
 from ferryman.database.pools import AsyncPool, SyncPool
 from ferryman.errors import NotConnectedError
 from ferryman.recovery.session import BeatSession
@@ -96,14 +97,21 @@ async def test_a_login_for_which_the_time_was_too_short_gets_more_the_next_time(
     monkeypatch.setattr(pools.OwnConnection, "connect", take_too_long)
     address = parse_address(database)
     async_pool, sync_pool = AsyncPool(address, size=1), SyncPool(address, size=1)
-    for _ in range(3):
+    for _ in range(4):
         with pytest.raises(NotConnectedError):
             await async_pool.getconn() if kind == "async" else sync_pool.getconn()
 
-    assert given == [10, 20, 30]
+    assert given == [10, 20, 30, 10], "whoever tries just before the server is back need not wait for long"
     monkeypatch.undo()
     (await async_pool.getconn() if kind == "async" else sync_pool.getconn()).pgconn.finish()
     assert (async_pool if kind == "async" else sync_pool)._patience.seconds == 10
+
+
+def test_a_login_that_took_long_is_no_reason_to_wait_longer_for_the_next() -> None:
+    """The time of a login has that of all the hosts in it which were tried before, and each had the limit."""
+    patience = ConnectPatience(10, 30)
+    patience.took(10.2)
+    assert patience.seconds == 10
 
 
 @pytest.mark.parametrize("kind", ["async", "blocking"])

@@ -135,6 +135,12 @@ def test_a_login_may_take_longer_where_answers_are_slow(database: str, monkeypat
         for _ in range(3):
             life.step(2.0)
         assert opened == [16, 16, 16]
+        while life.beats.lease.is_safe(life.now):
+            life.step(2.0)
+        opened.clear()
+        life.step(2.0)
+        life.step(2.0)
+        assert opened == [30, 5], "when it may have been swept, there is no grace left that it could spend"
 
 
 def test_a_server_is_given_up_when_it_is_silent_not_when_a_statement_takes_two_round_trips(

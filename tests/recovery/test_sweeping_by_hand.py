@@ -5,10 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ferryman import App, Client, SweepStaleWorkersOptions
+from ferryman.database.steps import Wait
 from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult
+from ferryman.recovery import by_hand
+from ferryman.recovery.by_hand import still_silent
+from ferryman.recovery.rhythm import LONGEST_SETTLING_SECONDS
 from tests.support.beats import QUICK
 from tests.support.fleet import idle_app
 from tests.support.logs import logged
@@ -18,8 +25,6 @@ from tests.support.waiting import until
 from tests.support.workers import run_all
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.support.tables import Tables
 
 SELDOM = replace(QUICK, beat=4.0)
@@ -101,10 +106,11 @@ async def test_a_sweep_that_watches_leaves_the_only_connection_to_others(
         await asyncio.wait([sweeping])
 
 
-async def test_a_worker_that_runs_once_does_not_wait_again_for_a_dead_one_whose_jobs_a_hook_skips(
-    long_up: str, tables: Tables, caplog: pytest.LogCaptureFixture
+async def test_a_worker_that_runs_once_waits_less_for_a_dead_one_whose_jobs_a_hook_skips_if_one_did_before(
+    long_up: str, tables: Tables, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its silence was watched before. One that beats in between is watched anew."""
+    monkeypatch.setattr(by_hand, "LONGEST_SETTLING_SECONDS", 0.1)
     caplog.set_level("INFO", "ferryman.recovery")
     hooks, asked = HookRegistry(), []
 
@@ -116,11 +122,30 @@ async def test_a_worker_that_runs_once_does_not_wait_again_for_a_dead_one_whose_
     job = tables.held_job(tables.worker("dead", beat_interval=0.2))
     for _ in range(2):
         await run_all(idle_app(long_up), recovery=recovery_of(), hooks=hooks)
-    assert (asked, len(logged(caplog, "sweep_watches"))) == ([job, job], 1)
-
     tables.query("update graphile_worker._private_workers set last_heartbeat_at = now() - interval '2 hours'")
     await run_all(idle_app(long_up), recovery=recovery_of(), hooks=hooks)
-    assert (asked, len(logged(caplog, "sweep_watches"))) == ([job, job, job], 2)
+
+    assert asked == [job, job, job]
+    watched = [vars(record)["seconds"] for record in logged(caplog, "sweep_watches")]
+    assert watched == pytest.approx([0.4, 0.1, 0.4])
+
+
+@pytest.mark.parametrize("beats_again", [False, True])
+def test_however_much_silence_was_noted_a_sweep_by_hand_watches_for_some_seconds(*, beats_again: bool) -> None:
+    """The note may be from before an outage that is just over, and the worker about to connect again."""
+    now, watched = 0.0, 0.0
+    beat, later = 1, 2
+    looks = still_silent({"other": beat}, lambda: now, notes=False)
+    next(looks)
+    with pytest.raises(StopIteration) as ended:
+        while True:
+            newest = later if beats_again and watched > 5.0 else beat
+            step = looks.send([("other", newest, datetime.fromtimestamp(newest, UTC), 30.0, 3600.0)])
+            assert isinstance(step, Wait)
+            now, watched = now + step.seconds, watched + step.seconds
+            next(looks)
+    assert ended.value.value == (set() if beats_again else {"other"})
+    assert beats_again or watched == pytest.approx(LONGEST_SETTLING_SECONDS, abs=0.1)
 
 
 async def test_a_dry_run_watches_and_writes_nothing_down(sweeper: Client, tables: Tables) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ferryman import App, JobSpec, LocalQueueConfig, RawJobSpec, Snooze, WorkerContext
+from ferryman.recovery.crashes import ALONE_FLAG, CRASHED_FLAG, SUSPECT_FLAG
 from ferryman.worker import suspects
+from ferryman.worker.claims import Claim
+from ferryman.worker.suspects import Suspects
 from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.tables import Tables
 from tests.support.waiting import until
@@ -123,6 +127,33 @@ async def test_while_long_suspects_run_other_suspects_are_free_for_other_workers
         scene.gates[second].set()
         await scene.until_gone()
     assert {*scene.attempts.values()} == {1}
+
+
+def test_a_job_that_must_run_alone_does_not_wait_for_ever_while_suspects_come_and_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, held = 0.0, []
+    monkeypatch.setattr(suspects, "time", SimpleNamespace(monotonic=lambda: now))
+    kept = Suspects(
+        slots=8,
+        is_held=lambda claim: claim in held,
+        is_alone=lambda: False,
+        give_back_waiting=lambda: None,
+        give_back=lambda _: pytest.fail("given back"),
+        is_stopping=lambda: False,
+    )
+    claim = Claim(1, 1, "{}", None, 0, "worker", (), 0, crash_flags=(CRASHED_FLAG, SUSPECT_FLAG))
+    assert kept.forbidden_flags() == ()
+    held.append(claim)
+    kept.admit([claim])
+
+    told = {}
+    for now in (1.0, 59.0, 61.0, 119.0, 121.0, 181.0):
+        told[now] = kept.forbidden_flags()
+    only_alone, all_of_them = (ALONE_FLAG,), (SUSPECT_FLAG,)
+    assert [*told.values()] == [only_alone, only_alone, all_of_them, all_of_them, only_alone, all_of_them]
+    held.clear()
+    assert kept.forbidden_flags() == ()
 
 
 @pytest.mark.parametrize("local_queue", QUEUES)

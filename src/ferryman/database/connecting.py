@@ -17,9 +17,10 @@ ROUND_TRIPS_OF_A_LOGIN = 4
 
 
 class ConnectPatience:
-    """How long a new connection may take: longer on a network that has been seen to be slow.
+    """How long a new connection may take: longer on a slow network.
 
-    A limit that a login cannot meet would let every try fail, for ever.
+    A limit that a login cannot meet would let every try fail, for ever. After a try at the longest limit comes one at
+    the shortest: a server that swallows everything must not hold up for long whoever tries just before it is back.
     """
 
     def __init__(self, shortest: float, longest: float) -> None:
@@ -28,13 +29,17 @@ class ConnectPatience:
         self.seconds = round(shortest)
 
     def expect(self, seconds: float) -> None:
-        """Allow twice as long as a login is expected to take."""
+        """Allow twice as long as a login is known to take."""
         self.seconds = round(min(self._longest, max(self._shortest, 2 * seconds)))
+
+    def took(self, seconds: float) -> None:
+        """Allow less if a login was quick. A slow one may have tried a host before that is gone, so it says nothing."""
+        self.seconds = min(self.seconds, round(max(self._shortest, 2 * seconds)))
 
     def failed(self, error: BaseException) -> None:
         """Allow twice as long the next time if the time was up."""
         if isinstance(error, (psycopg.errors.ConnectionTimeout, TimeoutError)):
-            self.expect(self.seconds)
+            self.expect(0.0 if self.seconds >= self._longest else self.seconds)
 
 
 async def connect(kind: type[C], conninfo: str, **options: Any) -> C:

@@ -104,7 +104,7 @@ class AsyncPool:
         self._turns = asyncio.Semaphore(size)
         self._idle: _Idle[OwnAsyncConnection] = _Idle()
         self._is_closed = False
-        self._patience = _patience()
+        self._patience = new_patience()
         self.is_behind_pooler = False
         """True if the newest connection led to a pooler."""
 
@@ -174,7 +174,7 @@ class AsyncPool:
         except psycopg.Error as error:
             self._patience.failed(error)
             raise _unreachable(self._address, error) from None
-        self._patience.expect(time.monotonic() - begun)
+        self._patience.took(time.monotonic() - begun)
         try:
             # A connection may fall silent right after its login.
             async with asyncio.timeout(self._patience.seconds):
@@ -198,7 +198,7 @@ class SyncPool:
         self._idle: _Idle[OwnConnection] = _Idle()
         self._lock = threading.Lock()
         self._is_closed = False
-        self._patience = _patience()
+        self._patience = new_patience()
 
     def getconn(self) -> OwnConnection:
         """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
@@ -252,7 +252,7 @@ class SyncPool:
         except psycopg.Error as error:
             self._patience.failed(error)
             raise _unreachable(self._address, error) from None
-        self._patience.expect(time.monotonic() - begun)
+        self._patience.took(time.monotonic() - begun)
         try:
             # A connection may fall silent right after its login.
             with connection.answering_within(self._patience.seconds):
@@ -279,7 +279,8 @@ def open_sync_pool(address: Address, *, size: int) -> SyncPool:
     return pool
 
 
-def _patience() -> ConnectPatience:
+def new_patience() -> ConnectPatience:
+    """How long connections may take that are not those of heartbeats."""
     seconds = _OPTIONS["connect_timeout"]
     return ConnectPatience(seconds, TIMES_LONGER * seconds)
 

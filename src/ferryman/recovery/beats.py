@@ -159,8 +159,8 @@ class Beats:
             self._pulse(self._session)
         except (psycopg.Error, OSError) as error:
             self._lose_session()
-            if not self._membership.was_tried:
-                # A worker that is registered must not spend the grace of others on a server that is silent.
+            if not self._membership.was_tried or not self.lease.is_safe(self.clock()):
+                # Before that, a longer try on a server that is silent could cost a live worker its jobs.
                 self._patience.failed(error)
             return self._reconnecting.pause_after(error)
         self._reconnecting.is_over()

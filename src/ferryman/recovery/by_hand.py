@@ -4,8 +4,9 @@ The age of a heartbeat does not tell a dead worker from one that could not reach
 an outage, all heartbeats are old. So each suspect is watched until two of its own heartbeats should have come. The
 database answers us all that time, and a worker that lives connects again and beats.
 
-What was watched is noted in the worker's row, as by workers that do not live long. So the next sweep does not watch the
-same silence again: a dead worker whose jobs a hook skips stays registered, and `--once` from cron would wait each time.
+What was watched is noted in the worker's row, as by workers that do not live long. So the next sweep need not watch as
+long: a dead worker whose jobs a hook skips stays registered, and `--once` from cron would wait for it each time. It
+does watch for some seconds: the note may be from before an outage, after which the worker has not connected again yet.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Wait
 from ferryman.queries import beating, recovering
-from ferryman.recovery.rhythm import LOOK_SECONDS
+from ferryman.recovery.rhythm import LONGEST_SETTLING_SECONDS, LOOK_SECONDS
 from ferryman.recovery.watching import Observer, Sign
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, not
     while True:
         sent = clock()
         rows = yield recovering.read_beats([*suspects])
+        noted = {row[0]: row[4] for row in rows}
         signs = [
             Sign(
                 worker_id,
@@ -46,23 +48,25 @@ def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, not
                 is_old=True,
                 beat_interval=beat_interval,
                 is_late=True,
-                noted_silence=noted_silence,
+                noted_silence=min(noted[worker_id], max(0.0, 2 * beat_interval - LONGEST_SETTLING_SECONDS)),
             )
-            for worker_id, beat, last_heartbeat_at, beat_interval, noted_silence in rows
+            for worker_id, beat, last_heartbeat_at, beat_interval, _ in rows
             if suspects[worker_id] == beat
         ]
         silent = {dead.worker_id for dead in observer.looked(signs, is_full=True, sent=sent, received=clock())}
         seconds = observer.next_silent_in
         if seconds is None:
-            if notes and observer.silences_to_note:
-                yield beating.note_silence(observer.silences_to_note)
+            longer = [each for each in observer.silences_to_note if each[2] > noted[each[0]]]
+            if notes and longer:
+                yield beating.note_silence(longer)
             return silent
         if not has_logged:
             has_logged = True
+            longest = max(2 * sign.beat_interval - sign.noted_silence for sign in signs)
             logger.info(
                 "watching %d silent workers for up to %.0f s before they are swept; one that is named is swept at once",
                 len(signs),
-                max(2 * sign.beat_interval for sign in signs),
-                extra={"event": "sweep_watches", "count": len(signs)},
+                longest,
+                extra={"event": "sweep_watches", "count": len(signs), "seconds": longest},
             )
         yield Wait(min(LOOK_SECONDS, seconds + SECONDS_TO_ROUND))

@@ -90,7 +90,7 @@ class ObservedTime:
     The time before such a look does not count either, but what was observed earlier does.
 
     Not every question is a look. The answer to any other shows as well that neither side is held up; otherwise two
-    questions between two looks would pass for a gap where answers are slow.
+    questions between two looks would pass for a gap where answers are slow. Their round trips do not count either.
     """
 
     def __init__(self, longest_gap: float) -> None:
@@ -98,6 +98,7 @@ class ObservedTime:
         self._last_look: float | None = None
         self._last_answer: float | None = None
         self._was_held_up = False
+        self._seconds_of_others = 0.0
         self._round_trips: deque[float] = deque(maxlen=LOOKS_TO_MEASURE)
         self.now = 0.0
         self.last_gap = 0.0
@@ -114,9 +115,9 @@ class ObservedTime:
         if not is_steady or self._last_look is None:
             self.last_gap = self.now
         elif not self._was_held_up and not self._is_slow(received - sent):
-            self.now += sent - self._last_look
+            self.now += sent - self._last_look - self._seconds_of_others
         self._last_look = self._last_answer = received
-        self._was_held_up = False
+        self._was_held_up, self._seconds_of_others = False, 0.0
         return is_steady
 
     def asked(self, *, sent: float, received: float) -> None:
@@ -125,12 +126,13 @@ class ObservedTime:
             self._last_answer = None
             return
         self._last_answer = received
+        self._seconds_of_others += received - sent
         self._was_held_up = self._was_held_up or self._is_slow(received - sent)
 
     def interrupt(self) -> None:
         """Note that one could not look."""
         self._last_look = self._last_answer = None
-        self._was_held_up = False
+        self._was_held_up, self._seconds_of_others = False, 0.0
         self._round_trips.clear()
 
     def _is_slow(self, seconds: float) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from ferryman.database.connecting import connect
-from ferryman.database.pools import CONNECT_TIMEOUT_SECONDS
+from ferryman.database.pools import new_patience
 from ferryman.database.statements import Style, load_statement
 from ferryman.worker.trouble import Trouble
 
@@ -61,6 +61,7 @@ class Listener:
         self._listen = load_statement("ferryman.queries", "listen").text(schema, Style.NUMBERED)
         self._prove = load_statement("ferryman.queries", "prove_listening").text(schema, Style.NUMBERED)
         self._trouble = Trouble("listening for new jobs")
+        self._patience = new_patience()
         self.is_listening = False
         """Whether announcements come through, as far as one can tell."""
 
@@ -85,12 +86,20 @@ class Listener:
                 extra={"event": "not_listening"},
             )
 
+    async def _connect(self) -> psycopg.AsyncConnection:
+        limit = self._patience.seconds
+        try:
+            return await connect(
+                psycopg.AsyncConnection, self._address.conninfo, autocommit=True, connect_timeout=limit
+            )
+        except psycopg.Error as error:
+            self._patience.failed(error)
+            raise
+
     async def _listen_once(self) -> None:
         if self._is_behind_pooler():
             raise BehindPoolerError
-        connection = await connect(
-            psycopg.AsyncConnection, self._address.conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS
-        )
+        connection = await self._connect()
         connection.add_notify_handler(lambda notice: self._ring(notice.channel))  # what comes before an answer
         try:
             async with asyncio.timeout(SECONDS_FOR_AN_ANSWER):

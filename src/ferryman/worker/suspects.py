@@ -64,6 +64,7 @@ class Suspects:
         self._give_back = give_back
         self._is_stopping = is_stopping
         self._held: list[Claim] = []
+        self._held_since = 0.0
         self._next_room = 0.0
 
     @property
@@ -74,11 +75,17 @@ class Suspects:
     def forbidden_flags(self) -> tuple[str, ...]:
         """Jobs with these must not be claimed now. For one that is about to claim."""
         self._held = [claim for claim in self._held if self._is_held(claim)]
-        if len(self._held) >= self._most or self.wants_room:
+        now = time.monotonic()
+        if not self._held:
+            self._held_since = now
+            # One after the other would hold up all other jobs for as long as something here never ends.
+            return (ALONE_FLAG,) if now < self._next_room else ()
+        # A job that must run alone waits for the suspects that are held. So that it is not for ever, every other minute
+        # none is added to them; nor need they wait for ever, if one of them does not end.
+        is_others_turn = (now - self._held_since) // SECONDS_TO_MAKE_ROOM % 2
+        if len(self._held) >= self._most or self.wants_room or is_others_turn:
             return (SUSPECT_FLAG,)
-        # A job that must run alone waits for the other suspects. Without room for one, none of them may be claimed:
-        # one after the other would hold up all other jobs for as long as something here never ends.
-        return (ALONE_FLAG,) if self._held or time.monotonic() < self._next_room else ()
+        return (ALONE_FLAG,)
 
     def is_any_of(self, settlements: Sequence[Settlement]) -> bool:
         """True if a suspect that this worker holds is among these."""

@@ -143,7 +143,7 @@ def main() -> None:
     logging.getLogger("ferryman").setLevel(logging.INFO)
     if options["faults"] is not None:
         sync_points.arm(options["faults"], str(history.path))
-    pools._OPTIONS["connect_timeout"] = listener.CONNECT_TIMEOUT_SECONDS = options["connect_seconds"]
+    pools._OPTIONS["connect_timeout"] = options["connect_seconds"]
     connection.STATEMENT_SECONDS = listener.SECONDS_FOR_AN_ANSWER = options["statement_seconds"]
     if options["standstill"] is not None:
         stand_still(options["standstill"])

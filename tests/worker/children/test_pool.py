@@ -123,7 +123,7 @@ async def test_an_order_that_was_lost_while_it_waited_for_a_child_is_not_handed_
     is_ours = True
     async with ChildPool(1) as pool:
         first = asyncio.create_task(pool.run(waiting(tmp_path / "first", tmp_path)))
-        await noted_pid(tmp_path / "first")
+        pid = await noted_pid(tmp_path / "first")
         second = asyncio.create_task(
             pool.run(waiting(tmp_path / "second", tmp_path), may_start=lambda: is_ours),
         )
@@ -133,7 +133,9 @@ async def test_an_order_that_was_lost_while_it_waited_for_a_child_is_not_handed_
         await first
         with pytest.raises(NotOursError):
             await second
-        assert await pool.run(order_for(tasks.add, a=1, b=2)) == ChildSuccess.of(3)
+        with pytest.raises(NotOursError):
+            await pool.run(order_for(tasks.add, a=1, b=2), may_start=iter([True, False]).__next__)
+        assert await own_pid(pool) == pid, "the child has seen nothing of it, and serves others"
     assert not (tmp_path / "second").exists()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from ferryman.errors import ConfigurationError
 from ferryman.worker.children.child import Child
-from ferryman.worker.children.crashes import PoolClosedError, WorkerCrashed
+from ferryman.worker.children.crashes import NotOursError, PoolClosedError, WorkerCrashed
 from ferryman.worker.children.errands import Errand
 from ferryman.worker.children.framing import UnreadableError
 from ferryman.worker.children.results import ChildFailure
@@ -82,6 +82,8 @@ class ChildPool:
         `OSError` when no process can be started. A cancelled call ends the process. Only this one job is affected.
         """
         async with self._slots:
+            if not may_start():
+                raise NotOursError
             if self._idle:
                 errand = Errand(self._take(), order, on_note, may_start)
                 try:
@@ -111,6 +113,7 @@ class ChildPool:
         self._at_rest.clear()
         try:
             result = await self._result_or_end(errand, limit)
+            errand.child.orders_done += 1
             self._keep(errand.child)
         finally:
             self._busy.discard(errand.child)
@@ -126,6 +129,9 @@ class ChildPool:
         except UnreadableError as error:
             await self._end(errand.child)
             return ChildFailure.saying(f"{error}; its process was ended")
+        except NotOursError:
+            self._keep(errand.child)  # it has seen nothing
+            raise
         except BaseException:
             await self._end(errand.child)
             raise
@@ -156,7 +162,6 @@ class ChildPool:
     def _keep(self, child: Child) -> None:
         expiry = asyncio.get_running_loop().call_later(self._idle_seconds, self._dismiss, child)
         self._idle[child] = expiry
-        child.orders_done += 1
         if self._is_closed or child.exited.done() or self._is_due(child):
             self._dismiss(child)
 
