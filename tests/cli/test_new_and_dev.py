@@ -34,7 +34,8 @@ def test_an_empty_folder_becomes_a_running_application(
         started.wait_for(STARTED)
         script = f"""{line}\nexec "$0" jobs add greet '{{"name": "Ann"}}'"""
         subprocess.run(["sh", "-c", script, EXECUTABLE], env=os.environ, capture_output=True, check=True)
-        started.wait_for("hello, Ann job_id=1 task=greet attempt=1")
+        started.wait_for("hello, Ann$")
+        started.wait_for(r"INFO    job 1 \(greet\) completed in \S+ ms$")
         (here / "tasks.py").write_text((here / "tasks.py").read_text().replace("hello", "welcome"))
         started.wait_for(STARTED, times=2)
 

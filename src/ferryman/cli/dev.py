@@ -32,6 +32,8 @@ def dev(*, target: str | None, folder: Path | None, **given: Any) -> int:
       ferryman dev tasks
     """
     target = target or _usual_module()
+    if given["log_jobs"] is None:
+        given["log_jobs"] = True
     with EmbeddedPostgres(folder or default_folder(), linger=timedelta(0)) as server:
         with SyncClient(server.dsn, schema=given["schema"], max_connections=1) as client:
             client.migrate()

@@ -152,6 +152,14 @@ _OPTIONS = [
         help="What is worth a line.  [default: info]",
     ),
     click.option(
+        "--log-jobs/--no-log-jobs",
+        default=None,
+        envvar="FERRYMAN_LOG_JOBS",
+        show_envvar=True,
+        help="Log each job that completes, and the traceback of each attempt that fails.  [default: only in dev]",
+    ),
+    click.option("--verbose", is_flag=True, help="Add job_id, task, attempt and other fields to lines for people."),
+    click.option(
         "--health-port",
         type=PORT,
         metavar="PORT",
@@ -222,7 +230,7 @@ def run_workers(
     watch = Watch(everyone, StatusLine(sys.stderr) if has_status_line else None, patience=probes.patience)
     if has_status_line:
         make_room()
-    set_up_logs(plan.log_format, plan.log_level)
+    set_up_logs(plan.log_format, plan.log_level, verbose=plan.verbose)
     _answer_probes(probes, everyone)
     try:
         if processes == 1 and not reload and not plan.needs_replacing:
