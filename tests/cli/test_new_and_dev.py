@@ -53,6 +53,21 @@ def test_dev_without_a_module_says_what_it_looked_for(run: Callable[..., Ran], h
     assert f"there is neither tasks.py nor app.py in {here}." in ran.err
 
 
+@pytest.mark.parametrize("command", [("dev",), ("worker", "--reload")])
+def test_a_module_that_is_not_there_ends_the_command_instead_of_waiting_for_a_change(
+    run: Callable[..., Ran], here: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "tasks.py").write_text("")
+    for place in ("ferryman.cli.dev.EmbeddedPostgres", "ferryman.cli.worker.command.Supervisor"):
+        monkeypatch.setattr(place, None)  # neither is started
+
+    ran = run(*command, "taks")
+
+    assert ran.code == 1
+    assert "there is no module 'taks'" in ran.err
+    assert "Did you mean 'tasks'?" in ran.err
+
+
 def test_new_never_touches_a_file_that_is_there(run: Callable[..., Ran], here: Path) -> None:
     (here / "tasks.py").write_text("mine")
 

@@ -11,6 +11,7 @@ import click
 
 from ferryman.cli.loops import CHOICES
 from ferryman.cli.numbers import CONCURRENCY, CONNECTIONS, JOBS, MEMORY, MOST_SECONDS, PORT, PROCESSES, Number, Whole
+from ferryman.cli.worker.finding import check_module
 from ferryman.cli.worker.logs import set_up_logs
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.status_line import StatusLine, make_room
@@ -223,6 +224,8 @@ def run_workers(
 
     given: what a plan is made of
     """
+    if reload:
+        check_module(given["target"])  # one that is broken may be mended; one that is not there was misspelled
     probes = Probes(host=health_host, port=health_port, patience=stuck_after)
     has_status_line = _is_watched() and given["log_format"] == "text" and not given.get("once")
     plan = Plan(**given, counts=has_status_line, probes=probes.port is not None)
