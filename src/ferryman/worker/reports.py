@@ -77,7 +77,8 @@ class Reports:
 
     def put(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """Report settlements."""
-        wants_completed = self._hooks.wants(JobComplete) or self._job_log.wants_completed
+        logs_completed = self._job_log.wants_completed
+        wants_completed = logs_completed or self._hooks.wants(JobComplete)
         reports = [
             (settlement, False)
             for settlement in written
@@ -87,6 +88,8 @@ class Reports:
         if not reports:
             return
         for settlement, is_refused in reports:
+            if not logs_completed and not is_refused and isinstance(settlement.outcome, Completed):
+                continue  # hooks alone want it
             with self._containing(settlement.claim):
                 self._log(settlement.claim, settlement.outcome, is_refused=is_refused)
         if self._hooks.wants_any(*_EVENTS):
