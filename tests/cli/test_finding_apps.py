@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import App
-from ferryman.cli.worker.finding import AppNotFoundError, find_app
+from ferryman.cli.worker.finding import AppNotFoundError, check_module, find_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,3 +91,16 @@ def test_what_cannot_be_found_is_explained(here: Path, target: str, told: str) -
 def test_an_empty_folder_leads_to_the_command_that_fills_it(here: Path) -> None:
     with pytest.raises(AppNotFoundError, match="`ferryman new` writes one"):
         find_app("tasks")
+
+
+@pytest.mark.parametrize("target", ["smaple", "shop.nothing", "sample.app", "sample.py"])
+def test_a_module_that_is_not_there_is_known_without_importing_anything(here: Path, target: str) -> None:
+    (here / "sample.py").write_text("1 / 0")
+    (here / "shop").mkdir()
+    (here / "shop" / "__init__.py").write_text("1 / 0")
+    (here / "shop" / "jobs.py").write_text("1 / 0")
+
+    for there in ("sample:app", "shop", "shop.jobs"):
+        check_module(there)
+    with pytest.raises(AppNotFoundError):
+        check_module(target)

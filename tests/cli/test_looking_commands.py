@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman import JobSpec, RawJobSpec
+from ferryman import JobCounts, JobSpec, RawJobSpec
+from ferryman.cli.tables import counts_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,3 +148,10 @@ def test_jobs_are_counted_by_state(ferryman: Callable[..., Ran]) -> None:
     expected = {"ready": 2, "scheduled": 0, "running": 0, "retrying": 0, "failed": 1, "total": 3}
     assert expected == ferryman("jobs", "counts", "--json").json
     assert ferryman("jobs", "counts").out.startswith("3 in all:")
+
+
+def test_a_state_that_no_job_is_in_has_no_colour() -> None:
+    line = counts_line(JobCounts(ready=2, scheduled=0, running=0, retrying=0, failed=0))
+
+    assert [span.style for span in line.spans if span.style] == ["bold", "green"]
+    assert "red" in [span.style for span in counts_line(JobCounts(failed=1)).spans]

@@ -34,7 +34,8 @@ def test_an_empty_folder_becomes_a_running_application(
         started.wait_for(STARTED)
         script = f"""{line}\nexec "$0" jobs add greet '{{"name": "Ann"}}'"""
         subprocess.run(["sh", "-c", script, EXECUTABLE], env=os.environ, capture_output=True, check=True)
-        started.wait_for("hello, Ann job_id=1 task=greet attempt=1")
+        started.wait_for("hello, Ann$")
+        started.wait_for(r"INFO    job 1 \(greet\) completed in \S+ ms$")
         (here / "tasks.py").write_text((here / "tasks.py").read_text().replace("hello", "welcome"))
         started.wait_for(STARTED, times=2)
 
@@ -50,6 +51,21 @@ def test_dev_without_a_module_says_what_it_looked_for(run: Callable[..., Ran], h
 
     assert ran.code == 1
     assert f"there is neither tasks.py nor app.py in {here}." in ran.err
+
+
+@pytest.mark.parametrize("command", [("dev",), ("worker", "--reload")])
+def test_a_module_that_is_not_there_ends_the_command_instead_of_waiting_for_a_change(
+    run: Callable[..., Ran], here: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "tasks.py").write_text("")
+    for place in ("ferryman.cli.dev.EmbeddedPostgres", "ferryman.cli.worker.command.Supervisor"):
+        monkeypatch.setattr(place, None)  # neither is started
+
+    ran = run(*command, "taks")
+
+    assert ran.code == 1
+    assert "there is no module 'taks'" in ran.err
+    assert "Did you mean 'tasks'?" in ran.err
 
 
 def test_new_never_touches_a_file_that_is_there(run: Callable[..., Ran], here: Path) -> None:

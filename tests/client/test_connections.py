@@ -82,6 +82,17 @@ async def test_an_unreachable_server_is_named_without_its_password(url: str, cap
     assert "ferryman postgres" in str(caught.value)
 
 
+async def test_a_wrong_password_is_told_as_such(server: EmbeddedPostgres) -> None:
+    url = make_conninfo(server.tcp_dsn, password=SECRET)
+    with pytest.raises(DatabaseUnavailableError, match="check the user name and the password") as caught:
+        async with Client(url):
+            pass
+    with pytest.raises(DatabaseUnavailableError, match="check the user name and the password"), SyncClient(url):
+        pass
+    assert "ferryman postgres" not in str(caught.value)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
 @pytest.mark.parametrize(
     "url", [f"postgresql://ferry:{SECRET}@[::1", f"host password={SECRET}", f"postgresql://x?passwrd={SECRET}"]
 )

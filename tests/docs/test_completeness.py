@@ -132,7 +132,7 @@ def test_every_method_of_a_client_is_on_some_page(name: str) -> None:
     assert name in {"pool", "schema"} or any(re.search(rf"\b{name}\b", page) for page in pages)
 
 
-LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 
 def logged_events() -> Iterator[str]:
@@ -140,7 +140,10 @@ def logged_events() -> Iterator[str]:
     for path in (DOCS.parent / "src").rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match call:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="logger" | "log"), attr=level)) if level in LEVELS:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="logger" | "log"), attr=level)
+                    | ast.Name(id="log_with_traceback" as level)
+                ) if level in {*LEVELS, "log_with_traceback"}:
                     extra = next((ast.unparse(each.value) for each in call.keywords if each.arg == "extra"), "")
                     event = re.search(r"(?:'event': |_fields\()'(\w+)'", extra)
                     assert event is not None, f"{path.name}:{call.lineno} logs no event"

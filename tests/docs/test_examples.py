@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import runpy
 import sys
 import types
 from pathlib import Path
@@ -44,3 +45,18 @@ async def test_the_examples_on_this_page_run(
         result = eval(compiled, module.__dict__)
         if inspect.isawaitable(result):
             await result
+
+
+def test_the_program_in_the_readme_runs_as_pasted_on_an_empty_database(
+    empty_database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [(_, code)] = _examples(ROOT / "README.md")
+    private_server = 'App("embedded:")'
+    assert private_server in code
+    monkeypatch.setenv("DATABASE_URL", empty_database)
+    program = tmp_path / "hello.py"
+    program.write_text(code.replace(private_server, "App()"), encoding="utf-8")  # the server of the tests instead
+
+    runpy.run_path(str(program), run_name="__main__")
+
+    assert capsys.readouterr().out == "to ann@example.com: Hello\n"

@@ -153,6 +153,8 @@ def test_what_is_not_a_job_is_refused_with_what_to_pass_instead() -> None:
         r"send_email\(…\) was called instead of described: pass send_email.job": send_email(to="a"),
         "Charge is a class: pass an instance of it": Charge,
         "dict is not a task class of this application": {"to": "a"},
+        r"None is not a job: did you call task\(…\) instead of task.job\(…\)\?": None,
+        r"'send_email' is a string, not a job: .* by name with add_raw_job\('send_email', …\)": "send_email",
     }
     for message, mistake in mistakes.items():
         with pytest.raises(UnknownTaskError, match=f"{message}.*; nothing was added"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferryman import JobSpec, WorkerContext
+from ferryman import Client, FerrymanError, JobSpec, WorkerContext
 from ferryman.hooks import (
     FailureReason,
     HookRegistry,
@@ -25,15 +25,16 @@ from ferryman.worker import running as module
 from ferryman.worker import stopping
 from tests.support.inside import inside
 from tests.support.logs import logged
+from tests.support.rhythms import recovery_of
 from tests.support.waiting import somebody_waits_for_a_lock, until
 from tests.support.workers import MINUTES, jobs, only_job, queues, running, worker_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     import psycopg
 
-    from ferryman import App, Client, Worker
+    from ferryman import App, Worker
 
 INTERRUPTED = "Job recovered after worker interruption"
 
@@ -498,3 +499,38 @@ async def test_a_hook_that_fails_or_dawdles_does_not_keep_a_job_or_the_worker(
 
     job = only_job(connection)
     assert (job.attempts, job.last_error, job.locked_at) == (0, INTERRUPTED, None)
+
+
+async def test_the_last_steps_are_hooks_then_deregistration_then_connections_then_lifespans(
+    app: App, connection: psycopg.Connection
+) -> None:
+    hooks, clients, seen = HookRegistry(), list[Client](), list[tuple[str, int, bool]]()
+
+    def registered() -> int:
+        return connection.execute("select 1 from graphile_worker._private_workers").rowcount
+
+    def note(step: str) -> None:
+        seen.append((step, registered(), is_open(clients[0])))
+
+    @hooks.on(WorkerShutdown)
+    def tell(event: WorkerShutdown) -> None:
+        clients.append(event.client)
+        note("hooks")
+
+    @app.lifespan
+    async def shared() -> AsyncIterator[None]:
+        yield
+        note("lifespans")
+
+    worker = worker_of(app, hooks=hooks, recovery=recovery_of())
+    async with running(worker):
+        await until(lambda: registered() == 1, "it has registered")
+
+    assert seen == [("hooks", 1, True), ("lifespans", 0, False)]
+
+
+def is_open(client: Client) -> bool:
+    try:
+        return client.pool is not None
+    except FerrymanError:
+        return False

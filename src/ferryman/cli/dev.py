@@ -11,7 +11,7 @@ import click
 
 from ferryman import SyncClient
 from ferryman.cli.worker.command import run_workers, worker_options
-from ferryman.cli.worker.finding import AppNotFoundError
+from ferryman.cli.worker.finding import AppNotFoundError, check_module
 from ferryman.embedded import EmbeddedPostgres, default_folder
 
 USUAL_FILES = ("tasks.py", "app.py")
@@ -32,6 +32,9 @@ def dev(*, target: str | None, folder: Path | None, **given: Any) -> int:
       ferryman dev tasks
     """
     target = target or _usual_module()
+    check_module(target)
+    if given["log_jobs"] is None:
+        given["log_jobs"] = True
     with EmbeddedPostgres(folder or default_folder(), linger=timedelta(0)) as server:
         with SyncClient(server.dsn, schema=given["schema"], max_connections=1) as client:
             client.migrate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +44,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which names there are."""
         if args[0] not in self.loads and not args[0].startswith("-"):
-            raise click.UsageError(f"no such command {args[0]!r}; there are: {', '.join(self.loads)}.", ctx)
+            raise click.UsageError(f"there is no command {args[0]!r}. {self._hint(args[0])}", ctx)
         return super().resolve_command(ctx, args)
+
+    def _hint(self, name: str) -> str:
+        likely = get_close_matches(name, self.loads, n=1)
+        return f"Did you mean {likely[0]!r}?" if likely else f"The commands are: {', '.join(self.loads)}."
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """The commands of the help page, without importing any."""

@@ -53,8 +53,9 @@ def facts_lines(facts: Mapping[str, str | Text]) -> Text:
 
 
 def counts_line(counts: JobCounts) -> Text:
-    """All states on one line."""
-    parts = [Text(f"{getattr(counts, state):,} {state}", style) for state, style in STATE_STYLES.items()]
+    """All states on one line. A state that no job is in has no colour: `0 failed` is no alarm."""
+    numbers = {state: getattr(counts, state) for state in STATE_STYLES}
+    parts = [Text(f"{number:,} {state}", STATE_STYLES[state] if number else "") for state, number in numbers.items()]
     return Text("  ").join([Text(f"{counts.total:,} in all:", "bold"), *parts])
 
 

@@ -285,13 +285,21 @@ def new_patience() -> ConnectPatience:
     return ConnectPatience(seconds, TIMES_LONGER * seconds)
 
 
+_WRONG_PASSWORD = ("password authentication failed", "no password supplied", "SASL authentication failed")
+"""What servers, poolers and libpq say; a login that fails carries no code."""
+
+
 def _unreachable(address: Address, error: Exception) -> NotConnectedError:
     # The cause is told, not chained: libpq's exceptions may carry the whole connection string.
     why = str(error).strip() or "it did not answer in time"
-    return NotConnectedError(
-        f"could not connect to {address}: {why}. Check that PostgreSQL runs there and that the "
-        f"address is right, or start a local one with: ferryman postgres"
-    )
+    if any(words in why for words in _WRONG_PASSWORD):
+        what_to_do = "The server answered, so its address is right: check the user name and the password"
+    else:
+        what_to_do = (
+            "Check that PostgreSQL runs there and that the address is right, "
+            "or start a local one with: ferryman postgres"
+        )
+    return NotConnectedError(f"could not connect to {address}: {why}. {what_to_do}")
 
 
 def _busy(size: int) -> NotConnectedError:

@@ -82,4 +82,8 @@ def _mistake(given: object) -> str:
         return f"{given.__qualname__}(…) was called instead of described: pass {given.__name__}.job(…)"
     if isinstance(given, type):
         return f"{given.__qualname__} is a class: pass an instance of it"
+    if given is None:
+        return "None is not a job: did you call task(…) instead of task.job(…)?"
+    if isinstance(given, str):
+        return f"{given!r} is a string, not a job: pass task.job(…), or add it by name with add_raw_job({given!r}, …)"
     return f"{type(given).__qualname__} is not a task class of this application: decorate it with @app.task"

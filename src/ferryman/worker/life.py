@@ -24,6 +24,7 @@ from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.duties import in_background
 from ferryman.worker.handling import Handlers
 from ferryman.worker.interruptions import Interruptions
+from ferryman.worker.job_log import told_jobs
 from ferryman.worker.listener import Listener
 from ferryman.worker.long_jobs import LongJobs
 from ferryman.worker.loop_watch import LoopWatch
@@ -109,7 +110,11 @@ class Life:
             suspects=self._suspects,
         )
         self._reports = Reports(
-            options.hooks, lambda: self._claimer.all_tasks, self._state.tally, width=options.concurrency
+            options.hooks,
+            lambda: self._claimer.all_tasks,
+            self._state.tally,
+            width=options.concurrency,
+            log_jobs=options.log_jobs,
         )
         self._news: Telling[Observer] = Telling(options.hooks.emit, width=1)
         self._settler = Settler(
@@ -135,9 +140,10 @@ class Life:
                 await self._persist("registering the worker", self._recovering.start)
             await self._announce(WorkerStart(client=client, worker_id=self._identity.id, extensions=options.extensions))
             logger.info(
-                "worker %s runs %d tasks",
+                "worker %s runs %d task%s",
                 self._identity.id,
                 len(self._app.tasks),
+                "" if len(self._app.tasks) == 1 else "s",
                 extra={"event": "worker_started", "worker_id": self._identity.id},
             )
             is_error = True
@@ -216,6 +222,17 @@ class Life:
         async with self._step("giving back lost claims"):
             await self._give_back_lost()
         async with self._step("writing the last outcomes"):
+            if self._settler.unsettled:
+                logger.info(
+                    "worker %s is stopping; writing the outcomes of %s",
+                    self._identity.id,
+                    told_jobs(self._settler.unsettled),
+                    extra={
+                        "event": "outcomes_pending",
+                        "worker_id": self._identity.id,
+                        "count": self._settler.unsettled,
+                    },
+                )
             await self._stop.wait_for(self._flush(), SECONDS_TO_FLUSH, or_hurry=True)
             if self._settler.unsettled:
                 await self._stop.wait_for(self._settler.flush(), SECONDS_AFTER_HURRY, or_hurry=False)
@@ -279,6 +296,17 @@ class Life:
                 extra={"event": "events_untold", "count": untold},
             )
 
+    def _tell_stopped(self) -> None:
+        tally = self._state.tally
+        logger.info(
+            "worker %s stopped; its jobs: %d completed, %d failed, %d given back",
+            self._identity.id,
+            tally.done,
+            tally.failed,
+            tally.returned,
+            extra={"event": "worker_stopped", "worker_id": self._identity.id},
+        )
+
     @asynccontextmanager
     async def _duties(self, *, listens: bool) -> AsyncIterator[None]:
         """Everything that goes on in the background, ended in order when the block ends."""
@@ -306,6 +334,7 @@ class Life:
         if options.shutdown.shutdown_signal is not None:
             duties["wait for the shutdown signal"] = partial(self._stop.after, options.shutdown.shutdown_signal())
         async with AsyncExitStack() as stack:
+            stack.callback(self._tell_stopped)
             if self._recovering is not None:
                 # Last of all: for as long as anything goes on, others must know that we live.
                 stack.push_async_callback(self._say_goodbye, self._recovering)

@@ -70,6 +70,7 @@ class WorkerOptions:
     max_jobs: how many jobs to run before the worker ends, so that a new process can take its place; see docs/worker.md
     max_memory: how many bytes of memory the process may use before the worker ends
     child_max_jobs, child_max_memory: the same for each child process of tasks with `run_in="process"`; it is replaced
+    log_jobs: log each job that completes as INFO instead of DEBUG, and the traceback of each attempt that fails
     extensions: values that handlers find in their context
     hooks: what to tell whom; see docs/hooks.md
     blocked_loop_threshold: how long a handler may block the event loop before the log names it; None never looks
@@ -94,6 +95,7 @@ class WorkerOptions:
     max_memory: int | None = None
     child_max_jobs: int | None = None
     child_max_memory: int | None = None
+    log_jobs: bool = False
     extensions: Mapping[Any, Any] = field(default_factory=dict, repr=False)
     hooks: HookRegistry = field(default_factory=HookRegistry, repr=False)
     blocked_loop_threshold: timedelta | None = timedelta(seconds=1)

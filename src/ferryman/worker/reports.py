@@ -17,6 +17,7 @@ from ferryman.hooks import (
     SettleRefused,
 )
 from ferryman.hooks.telling import Telling
+from ferryman.worker.job_log import JobLog, is_last
 from ferryman.worker.outcomes import (
     Completed,
     CompletedByHandler,
@@ -49,14 +50,22 @@ class Reports:
 
     tasks: the identifiers of tasks by their numbers
     width: how many events hooks may be told of at the same time
+    log_jobs: whether jobs that complete are logged as INFO
     """
 
     def __init__(
-        self, hooks: HookRegistry, tasks: Callable[[], Mapping[int, str]], tally: Tally, *, width: int
+        self,
+        hooks: HookRegistry,
+        tasks: Callable[[], Mapping[int, str]],
+        tally: Tally,
+        *,
+        width: int,
+        log_jobs: bool = False,
     ) -> None:
         self._hooks = hooks
         self._tasks = tasks
         self._tally = tally
+        self._job_log = JobLog(tasks, log_jobs=log_jobs)
         self._telling: Telling[_Report] = Telling(self._tell, width=width)
         self.drain = self._telling.drain
         self.close = self._telling.close
@@ -68,7 +77,8 @@ class Reports:
 
     def put(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """Report settlements."""
-        wants_completed = self._hooks.wants(JobComplete)
+        logs_completed = self._job_log.wants_completed
+        wants_completed = logs_completed or self._hooks.wants(JobComplete)
         reports = [
             (settlement, False)
             for settlement in written
@@ -78,6 +88,8 @@ class Reports:
         if not reports:
             return
         for settlement, is_refused in reports:
+            if not logs_completed and not is_refused and isinstance(settlement.outcome, Completed):
+                continue  # hooks alone want it
             with self._containing(settlement.claim):
                 self._log(settlement.claim, settlement.outcome, is_refused=is_refused)
         if self._hooks.wants_any(*_EVENTS):
@@ -97,23 +109,13 @@ class Reports:
 
     def _log(self, claim: Claim, outcome: Outcome, *, is_refused: bool) -> None:
         if is_refused:
-            logger.warning(
-                "job %d was taken away from this worker before it ended; its outcome was not recorded",
-                claim.job_id,
-                extra=self._fields("settlement_refused", claim),
-            )
-        elif isinstance(outcome, Failed):
+            self._job_log.refused(claim)
+            return
+        if isinstance(outcome, Failed):
             self._tally.failed += 1
-            logger.warning(
-                "job %d (%s) failed, attempt %d: %s",
-                claim.job_id,
-                self._tasks().get(claim.task_id, ""),
-                claim.attempts,
-                outcome.error.partition("\n")[0],
-                extra=self._fields("job_failed", claim),
-            )
         elif not isinstance(outcome, Completed):
             self._tally.returned += 1
+        self._job_log.written(claim, outcome)
 
     async def _tell(self, report: _Report) -> None:
         settlement, is_refused = report
@@ -128,26 +130,16 @@ class Reports:
             return None
         return SettleRefused(job_id=claim.job_id, worker_id=claim.worker_id, outcome=_kind(outcome))
 
-    def _fields(self, event: str, claim: Claim) -> dict[str, object]:
-        """What a structured log keeps apart from the message."""
-        return {
-            "event": event,
-            "job_id": claim.job_id,
-            "task": self._tasks().get(claim.task_id, ""),
-            "attempt": claim.attempts,
-            "worker_id": claim.worker_id,
-        }
-
     def _event(self, claim: Claim, outcome: Outcome) -> Observer | None:
         worker_id, identifier = claim.worker_id, self._tasks().get(claim.task_id, "")
         match outcome:
             case Completed() if self._hooks.wants(JobComplete):
                 duration = timedelta(seconds=outcome.seconds)
                 return JobComplete(job=claim.job(identifier), worker_id=worker_id, duration=duration)
-            case Failed() if not _is_last(claim, outcome) and self._hooks.wants(JobFail):
+            case Failed() if not is_last(claim, outcome) and self._hooks.wants(JobFail):
                 job = claim.job(identifier)
                 return JobFail(job=job, worker_id=worker_id, error=outcome.error, will_retry=True)
-            case Failed() if _is_last(claim, outcome) and self._hooks.wants(JobPermanentlyFail):
+            case Failed() if is_last(claim, outcome) and self._hooks.wants(JobPermanentlyFail):
                 job = claim.job(identifier)
                 return JobPermanentlyFail(job=job, worker_id=worker_id, error=outcome.error)
             case Interrupted() if self._hooks.wants(JobInterrupted):
@@ -155,10 +147,6 @@ class Reports:
                 return JobInterrupted(job=claim.job(identifier), worker_id=worker_id, reason=reason)
             case _:
                 return None
-
-
-def _is_last(claim: Claim, outcome: Failed) -> bool:
-    return outcome.is_final or claim.attempts >= claim.max_attempts
 
 
 def _kind(outcome: Outcome) -> SettleOutcome:

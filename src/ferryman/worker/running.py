@@ -9,6 +9,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from ferryman.worker.job_log import told_jobs
 from ferryman.worker.outcomes import Completed, Failed, Interrupted, Unstarted
 from ferryman.worker.suspects import SECONDS_UNTIL_NEXT_ROOM
 
@@ -139,7 +140,22 @@ class Running:
         A thread cannot be cancelled. It may end by itself for as long as the others have to notice.
         """
         self._give_back_waiting()
+        if self._tasks:
+            logger.info(
+                "worker %s is stopping; waiting up to %g s for %s to end",
+                self._identity.id,
+                round(grace_seconds, 1),
+                told_jobs(len(self._tasks)),
+                extra={"event": "worker_stopping", "worker_id": self._identity.id, "count": len(self._tasks)},
+            )
         await self._wait(grace_seconds, or_hurry=True)
+        if self._tasks:
+            logger.info(
+                "worker %s is stopping; cancelling %s, because the grace period is over or was cut short",
+                self._identity.id,
+                told_jobs(len(self._tasks)),
+                extra={"event": "jobs_cancelled", "worker_id": self._identity.id, "count": len(self._tasks)},
+            )
         in_threads = {
             claim for claim in self._tasks.keys() - self._unmarked if self._find_task(claim).running.run_in == "thread"
         }

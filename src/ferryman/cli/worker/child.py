@@ -28,7 +28,7 @@ def main(descriptor: int, parent_pid: int) -> NoReturn:
     sys.argv = ["ferryman", "worker", plan.target]
     if plan.counts:
         make_room()
-    set_up_logs(plan.log_format, plan.log_level)
+    set_up_logs(plan.log_format, plan.log_level, verbose=plan.verbose)
     vitals = Vitals()
     channel.setblocking(False)
 

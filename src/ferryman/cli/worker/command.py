@@ -11,6 +11,7 @@ import click
 
 from ferryman.cli.loops import CHOICES
 from ferryman.cli.numbers import CONCURRENCY, CONNECTIONS, JOBS, MEMORY, MOST_SECONDS, PORT, PROCESSES, Number, Whole
+from ferryman.cli.worker.finding import check_module
 from ferryman.cli.worker.logs import set_up_logs
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.status_line import StatusLine, make_room
@@ -152,6 +153,14 @@ _OPTIONS = [
         help="What is worth a line.  [default: info]",
     ),
     click.option(
+        "--log-jobs/--no-log-jobs",
+        default=None,
+        envvar="FERRYMAN_LOG_JOBS",
+        show_envvar=True,
+        help="Log each job that completes, and the traceback of each attempt that fails.  [default: only in dev]",
+    ),
+    click.option("--verbose", is_flag=True, help="Add job_id, task, attempt and other fields to lines for people."),
+    click.option(
         "--health-port",
         type=PORT,
         metavar="PORT",
@@ -215,6 +224,8 @@ def run_workers(
 
     given: what a plan is made of
     """
+    if reload:
+        check_module(given["target"])  # one that is broken may be mended; one that is not there was misspelled
     probes = Probes(host=health_host, port=health_port, patience=stuck_after)
     has_status_line = _is_watched() and given["log_format"] == "text" and not given.get("once")
     plan = Plan(**given, counts=has_status_line, probes=probes.port is not None)
@@ -222,7 +233,7 @@ def run_workers(
     watch = Watch(everyone, StatusLine(sys.stderr) if has_status_line else None, patience=probes.patience)
     if has_status_line:
         make_room()
-    set_up_logs(plan.log_format, plan.log_level)
+    set_up_logs(plan.log_format, plan.log_level, verbose=plan.verbose)
     _answer_probes(probes, everyone)
     try:
         if processes == 1 and not reload and not plan.needs_replacing:

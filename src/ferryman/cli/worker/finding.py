@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
 import traceback
 from difflib import get_close_matches
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,34 @@ def find_app(target: str) -> App:
     """Import the module, from the current directory too, and take the application out of it."""
     name, _, attribute = target.partition(":")
     _check_spelling(name)
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    _look_here()
     module = _imported(name)
     return _named(module, attribute) if attribute else _only(module)
+
+
+def check_module(target: str) -> None:
+    """Raise if there is no such module. Nothing is imported, so one that is broken passes."""
+    name = target.partition(":")[0]
+    _check_spelling(name)
+    _look_here()
+    top, *parts = name.split(".")
+    if top in sys.modules:
+        return
+    found = importlib.util.find_spec(top)
+    if found is None:
+        raise _missing(name)
+    for part in parts:
+        folders = [Path(folder) for folder in found.submodule_search_locations or ()]
+        if not all(folder.is_relative_to(Path.cwd()) for folder in folders):
+            return  # an installed package may find its parts in ways of its own
+        found = PathFinder.find_spec(f"{found.name}.{part}", [*map(str, folders)])
+        if found is None:
+            raise _missing(name)
+
+
+def _look_here() -> None:
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
 
 
 def _check_spelling(name: str) -> None:

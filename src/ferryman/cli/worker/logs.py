@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import sys
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,21 +17,37 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FIELDS = ("job_id", "task", "attempt", "worker_id")
-"""What is known about the job, on lines for people too."""
-MORE_FIELDS = ("event", "duty", "hook", "crontab", "signal", "count")
+"""What is known about the job."""
+MORE_FIELDS = (
+    "event", "duty", "hook", "crontab", "signal", "count", "seconds", "run_at",
+    "round_trip", "least_grace", "lock", "pid", "application_name", "role",
+)  # fmt: skip
 """What happened, for programs that read logs: the name of an event stays when its sentence changes."""
+_COLOURS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31;1", "CRITICAL": "31;1"}
 
 
 class TextFormatter(logging.Formatter):
-    """Time, level, message, and what is known about the job."""
+    """Time, level and message, for people.
+
+    verbose: whether the fields of a record follow its message
+    colours: whether the level is coloured, and the time faint
+    """
+
+    def __init__(self, *, verbose: bool = False, colours: bool = False) -> None:
+        super().__init__()
+        self._names = FIELDS + MORE_FIELDS if verbose else ()
+        self._colours = colours
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it when there is one."""
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
-        job = "".join(f" {name}={clean_line(str(value))}" for name, value in _fields(record, FIELDS).items())
+        level = f"{record.levelname:<7}"
+        if self._colours:
+            moment, level = f"\x1b[2m{moment}\x1b[0m", f"\x1b[{_COLOURS.get(record.levelname, '0')}m{level}\x1b[0m"
+        fields = "".join(f" {name}={clean_line(str(value))}" for name, value in _fields(record, self._names).items())
         trace = _trace(self, record)
-        text = f"{moment} {record.levelname:<7} {record.getMessage()}{job}" + (f"\n{trace}" if trace else "")
-        return clean_lines(without_secrets(text))
+        text = f"{record.getMessage()}{fields}" + (f"\n{trace}" if trace else "")
+        return f"{moment} {level} {clean_lines(without_secrets(text))}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -50,13 +68,20 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(document, default=str)
 
 
-def set_up_logs(form: str, level: str) -> None:
+def set_up_logs(form: str, level: str, *, verbose: bool = False) -> None:
     """Send all logs of this process to stderr."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    text = TextFormatter(verbose=verbose, colours=has_colours())
+    handler.setFormatter(JsonFormatter() if form == "json" else text)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     if level != "debug":
         logging.getLogger("psycopg").setLevel(logging.WARNING)  # what matters of it, the worker says itself
+
+
+def has_colours() -> bool:
+    """True if stderr is a terminal that shows colours, and NO_COLOR does not forbid them."""
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _fields(record: logging.LogRecord, names: Sequence[str]) -> dict[str, object]:

@@ -43,6 +43,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     loop: str = "auto"
     log_format: str = "text"
     log_level: str = "info"
+    log_jobs: bool | None = None
+    verbose: bool = False
     database_url: str | None = None
     schema: str | None = None
     debug: bool = False
@@ -76,7 +78,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             given["concurrency"] = self.concurrency
         if self.poll_seconds is not None:
             given["poll_interval"] = timedelta(seconds=self.poll_seconds)
-        for name in ("max_connections", "max_jobs", "max_memory", "child_max_jobs", "child_max_memory"):
+        for name in ("max_connections", "max_jobs", "max_memory", "child_max_jobs", "child_max_memory", "log_jobs"):
             if getattr(self, name) is not None:
                 given[name] = getattr(self, name)
         if self.forbidden_flags:
