@@ -1,4 +1,4 @@
-"""`ferryman jobs complete`, `fail`, `reschedule` and `remove`: what was done, and what was not and why."""
+"""`ferryman jobs complete`, `fail`, `reschedule`, `retry` and `remove`: what was done, and what was not and why."""
 
 from __future__ import annotations
 
@@ -85,6 +85,38 @@ def test_reschedule_wants_to_know_what_to_change(ferryman: Callable[..., Ran]) -
 
     assert ran.code == 2
     assert "say what to change" in ran.err
+
+
+def test_reschedule_says_that_a_failed_job_will_not_run(ferryman: Callable[..., Ran]) -> None:
+    ferryman("jobs", "fail", 1)
+
+    assert ferryman("jobs", "reschedule", 1, 3, "--run-at", "now").out.splitlines() == [
+        "Rescheduled 2 jobs: 1, 3.",
+        "Job 1 will not run: it has failed, and has used 25 of 25 attempts. `ferryman jobs retry 1` lets it run again.",
+    ]
+
+
+def test_retry_lets_failed_jobs_run_again_and_says_why_not_the_rest(ferryman: Callable[..., Ran]) -> None:
+    ferryman("jobs", "fail", 1)
+
+    assert ferryman("jobs", "retry", 1, 2, 3, 99).out.splitlines() == [
+        "Retrying 1 job: 1.",
+        "Skipped 2: worker w1 is running it.",
+        "Skipped 3: it has not failed for good, and runs without this.",
+        "Skipped 99: there is no such job; it is done, was removed, or never existed.",
+    ]
+
+
+def test_retry_takes_all_failed_jobs_of_a_task(ferryman: Callable[..., Ran]) -> None:
+    ferryman("jobs", "fail", 1, 3)
+
+    assert ferryman("jobs", "retry", "--task", "other", "--state", "failed").code == 1
+    ran = ferryman("jobs", "retry", "--task", "mail", "--state", "failed", "--json")
+    assert [(job["id"], job["attempts"], job["state"]) for job in ran.json["jobs"]] == [
+        (1, 0, "ready"),
+        (3, 0, "ready"),
+    ]
+    assert ferryman("jobs", "retry").code == ferryman("jobs", "retry", 1, "--state", "failed").code == 2
 
 
 def test_remove_deletes_the_job_that_has_the_key(ferryman: Callable[..., Ran]) -> None:

@@ -74,3 +74,17 @@ def test_a_schedule_that_is_not_there_is_named(run: Callable[..., Ran], command:
     assert ran.code != 0
     assert ran.error["type"] == "UnknownScheduleError"
     assert "no schedule 'nobody' is kept in the database" in ran.error["message"]
+
+
+def test_a_schedule_that_cannot_be_read_is_listed_and_paused_with_its_problem(
+    run: Callable[..., Ran], sync_client: SyncClient, connection: psycopg.Connection
+) -> None:
+    sync_client.schedules.add("0 8 * * * odd")
+    connection.execute("update graphile_worker._ferryman_schedules set timing = 'x'")
+    listed, paused = run("cron", "list"), run("cron", "pause", "odd")
+    assert (listed.code, paused.code) == (0, 0)
+    assert "unreadable" in listed.out
+    assert "Paused odd. It adds no jobs, because it cannot be read: Invalid cron pattern 'x'" in paused.out
+    [document] = run("cron", "list", "--json").json["schedules"]
+    assert (document["identifier"], document["task"], document["is_paused"]) == ("odd", None, True)
+    assert document["problem"].startswith("Invalid cron pattern 'x'")

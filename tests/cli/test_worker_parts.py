@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
@@ -18,7 +19,7 @@ import pytest
 
 from ferryman import App, WorkerOptions, WorkerRecoveryConfig, WorkerShutdownConfig
 from ferryman.cli.loops import loop_factory
-from ferryman.cli.worker import vitals
+from ferryman.cli.worker import health, vitals
 from ferryman.cli.worker.health import serve_health
 from ferryman.cli.worker.logs import JsonFormatter, TextFormatter, has_colours
 from ferryman.cli.worker.plan import Plan
@@ -29,6 +30,7 @@ from ferryman.errors import ConfigurationError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail
 from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
 from tests.support.commands import probe
+from tests.support.waiting import until_blocking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +89,38 @@ def _has_ipv6() -> bool:
 def test_an_address_that_is_not_ours_is_refused(host: str) -> None:
     with pytest.raises(ConfigurationError, match=f"health probes cannot be answered at {host}:0: "):
         serve_health(host, 0, [], patience=30)
+
+
+def test_connections_beyond_the_limit_replace_the_oldest_and_probes_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(health, "SECONDS_FOR_A_REQUEST", 3600)
+    monkeypatch.setattr(health, "MOST_CONNECTIONS", 3)
+    port = serve_health("127.0.0.1", 0, [Vitals()], patience=30)
+    with contextlib.ExitStack() as idle:
+        oldest, *others = (idle.enter_context(socket.create_connection(("127.0.0.1", port), 20)) for _ in range(3))
+        assert probe(f"http://127.0.0.1:{port}/readyz") == (503, "starting")
+        assert oldest.recv(1) == b""
+        others[-1].sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+        assert others[-1].recv(12) == b"HTTP/1.0 503"
+
+
+def test_a_connection_that_sends_byte_by_byte_ends_when_its_whole_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "SECONDS_FOR_A_REQUEST", 1)
+    port = serve_health("127.0.0.1", 0, [Vitals()], patience=30)
+    with socket.create_connection(("127.0.0.1", port), 20) as slow:
+        slow.settimeout(0.02)
+
+        def is_ended() -> bool:
+            try:
+                slow.sendall(b"x")
+                return slow.recv(1) == b""
+            except TimeoutError:
+                return False
+            except ConnectionError:
+                return True
+
+        until_blocking(is_ended, "the server has hung up")
 
 
 def test_nothing_runs_in_a_process_that_is_gone() -> None:

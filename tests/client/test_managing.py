@@ -93,6 +93,30 @@ async def test_a_rescheduled_job_wakes_idle_workers(client: Client, jobs: dict[s
     assert heard == ["jobs:insert"]
 
 
+async def test_retrying_lets_failed_jobs_run_again_under_their_ids_without_attempts_and_crashes(
+    client: Client, jobs: dict[str, Job], connection: psycopg.Connection
+) -> None:
+    connection.execute(
+        "update graphile_worker._private_jobs set run_at = now() + interval '1 day', "
+        """flags = '{"loud": true, "ferryman:crashed": 1, "ferryman:suspect": true, "ferryman:alone": true}'"""
+    )
+
+    [job] = await client.retry_jobs([job.id for job in jobs.values()])
+
+    assert (job.id, job.attempts, job.state, job.last_error) == (jobs["failed"].id, 0, JobState.READY, "the end")
+    assert (job.key, job.flags) == ("failed", ("loud",))
+    assert (await _states(client))["locked"] == "running"
+
+
+async def test_retrying_takes_every_failed_job_of_a_task(client: Client, jobs: dict[str, Job]) -> None:
+    other = await client.add_raw_job("other", {})
+    await client.permanently_fail_jobs([other.id])
+
+    assert [job.payload for job in await client.retry_jobs(task="task")] == ["failed"]
+    assert [job.id for job in await client.retry_jobs()] == [other.id]
+    assert await client.retry_jobs() == []
+
+
 async def test_unlocking_frees_the_jobs_and_queues_of_the_named_workers_only(
     client: Client, jobs: dict[str, Job], connection: psycopg.Connection
 ) -> None:
@@ -133,6 +157,7 @@ async def test_no_ids_change_nothing(client: Client) -> None:
     assert await client.complete_jobs([]) == []
     assert await client.permanently_fail_jobs([]) == []
     assert await client.reschedule_jobs([], RescheduleJobOptions(attempts=0)) == []
+    assert await client.retry_jobs([]) == []
     await client.force_unlock_workers([])
 
 

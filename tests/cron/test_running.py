@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+import ferryman.cron.scheduler
 from ferryman import App, CrontabFill, WorkerContext
 from ferryman.cron.clock import ManualClock, SystemClock
 from ferryman.cron.scheduler import CronScheduler
@@ -77,12 +78,17 @@ async def test_a_worker_schedules_the_crontabs_of_its_options_and_of_its_app_bes
 
 
 async def test_a_connection_that_is_cut_in_the_middle_of_scheduling_costs_nothing(
-    client: Client, database: str, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+    client: Client,
+    database: str,
+    connection: psycopg.Connection,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make_known(connection, "tick", NOON - HOUR)
     hooks, heard = HookRegistry(), []
     hooks.on(CronJobScheduled, heard.append)
     scheduler, clock = scheduler_at(client, NOON, hooks=hooks)
+    monkeypatch.setattr(ferryman.cron.scheduler, "LOCK_WAIT", HOUR)
     with psycopg.connect(database) as holder:
         holder.execute("select from graphile_worker._private_known_crontabs for update")
         async with _running(scheduler) as task:

@@ -6,12 +6,15 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
-from ferryman import JobKeyMode
+import ferryman.cron.scheduler
+from ferryman import JobKeyMode, JobSpec
 from ferryman.cron.crontab import Crontab
 from ferryman.cron.fill import CrontabFill
 from ferryman.cron.pattern import parse_timer
+from ferryman.cron.scheduler import RETRY_HELD_UP
 from ferryman.cron.scheduling import crontabs_from
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import CronJobScheduled, CronTick, HookRegistry
@@ -19,8 +22,6 @@ from tests.support.logs import logged
 from tests.support.schedulers import HOUR, MINUTE, NOON, after_reading, fired, known, make_known, payloads, scheduler_at
 
 if TYPE_CHECKING:
-    import psycopg
-
     from ferryman import Client
 
 EVERY_MINUTE = parse_timer("* * * * *")
@@ -285,6 +286,75 @@ async def test_a_crontab_that_postgresql_refuses_does_not_hold_up_the_others(
     assert fired(connection, "refused") == []
     [complaint] = [record for record in caplog.records if record.levelname == "ERROR"]
     assert logged(caplog, "crontab_refused", crontab="refused") == [complaint]
+
+
+HELD = {
+    "a crontab": "select from graphile_worker._private_known_crontabs where identifier = 'held' for update",
+    "a schedule": "update graphile_worker._ferryman_schedules set is_paused = true where identifier = 'held'",
+    "the job of its key": "select from graphile_worker._private_jobs where key = 'held' for update",
+    "a new name": "insert into graphile_worker._private_known_crontabs values ('new', now())",
+}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits for locks end at once."""
+    for name in ("LOCK_WAIT", "SHORT_LOCK_WAIT"):
+        monkeypatch.setattr(ferryman.cron.scheduler, name, timedelta(milliseconds=10))
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("what", HELD)
+async def test_a_row_that_another_transaction_holds_delays_its_own_crontab_only(
+    client: Client,
+    database: str,
+    connection: psycopg.Connection,
+    what: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await client.schedules.add("* * * * * held ?jobKey=held")
+    await client.add_raw_job("held", {}, JobSpec(job_key="held", run_at=NOON))
+    connection.execute("update graphile_worker._ferryman_schedules set active_since = '2030-01-01'")
+    make_known(connection, "tick", NOON - HOUR)
+    scheduler, clock = scheduler_at(client, NOON, "* * * * * tick\n* * * * * new")
+    name = "new" if what == "a new name" else "held"
+    with psycopg.connect(database) as holder:
+        holder.execute(HELD[what].encode())
+        assert await scheduler.tick() == NOON + RETRY_HELD_UP
+        clock.set(NOON + RETRY_HELD_UP)
+        await scheduler.tick()
+        clock.set(NOON + MINUTE)
+        await scheduler.tick()
+        assert fired(connection) == [NOON, NOON + MINUTE]
+        assert len(logged(caplog, "crontab_held_up", crontab=name)) == 1
+        holder.rollback()
+    before = known(connection, name)
+    clock.advance(RETRY_HELD_UP)
+    assert await scheduler.tick() == NOON + 2 * MINUTE
+    assert known(connection, name) != before
+    clock.set(NOON + 2 * MINUTE)
+    await scheduler.tick()
+    assert fired(connection, "held") == [NOON + 2 * MINUTE]
+    assert fired(connection) == [NOON, NOON + MINUTE, NOON + 2 * MINUTE]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_crontab_that_was_held_up_makes_up_for_its_minutes(
+    client: Client, database: str, connection: psycopg.Connection
+) -> None:
+    for name in ("held", "tick"):
+        make_known(connection, name, NOON - HOUR)
+    scheduler, clock = scheduler_at(client, NOON, "* * * * * tick\n* * * * * held")
+    with psycopg.connect(database) as holder:
+        holder.execute(HELD["a crontab"].encode())
+        for minute in range(3):
+            clock.set(NOON + minute * MINUTE)
+            await scheduler.tick()
+        assert fired(connection, "held") == []
+        holder.rollback()
+    clock.advance(MINUTE)
+    await scheduler.tick()
+    assert fired(connection, "held") == fired(connection) == [NOON + minute * MINUTE for minute in range(4)]
 
 
 def test_two_crontabs_of_one_name_are_refused() -> None:

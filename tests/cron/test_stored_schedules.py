@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
+import ferryman.cron.scheduler
 from ferryman import Client, JobKeyMode, SyncClient
 from ferryman.cron.crontab import Crontab
 from ferryman.cron.fill import CrontabFill
 from ferryman.cron.pattern import parse_timer
 from ferryman.errors import CrontabError, DuplicateScheduleError, InvalidJobError, UnknownScheduleError
 from tests.support.logs import logged
-from tests.support.schedulers import MINUTE, after_reading, fired, known, make_known, payloads, scheduler_at
+from tests.support.schedulers import HOUR, MINUTE, after_reading, fired, known, make_known, payloads, scheduler_at
 from tests.support.waiting import until, waiting_for_locks
 
 FULL = Crontab(
@@ -229,6 +230,46 @@ async def test_a_schedule_that_cannot_be_read_is_told_once_and_stops_no_other(
     assert await client.schedules.remove("broken")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update graphile_worker._ferryman_schedules set timing = 'x'",
+        "update graphile_worker._ferryman_schedules set payload = (repeat('[', 5000) || repeat(']', 5000))::json",
+        "update graphile_worker._ferryman_schedules set fill_seconds = 9223372036854775807",
+        "update graphile_worker._ferryman_schedules set active_since = 'infinity', created_at = '-infinity'",
+        "update graphile_worker._private_known_crontabs set last_execution = 'infinity'",
+        "update graphile_worker._private_known_crontabs set known_since = 'infinity'",
+    ],
+)
+async def test_a_row_that_makes_no_sense_stops_no_other_schedule_and_can_be_listed_and_paused(
+    client: Client, connection: psycopg.Connection, change: str
+) -> None:
+    await client.schedules.add("0 0 1 1 * odd")
+    await client.schedules.add("* * * * * tick")
+    connection.execute(f"{change} where identifier = 'odd'".encode())
+    scheduler, clock = scheduler_at(client, _soon(), ())
+    await scheduler.tick()
+    assert fired(connection)[-1] == clock.now()
+    assert [schedule.identifier for schedule in await client.schedules.list()] == ["odd", "tick"]
+    assert (await client.schedules.pause("odd")).is_paused
+
+
+async def test_a_schedule_that_cannot_be_read_says_why_and_adds_no_job(
+    client: Client, connection: psycopg.Connection
+) -> None:
+    await client.schedules.add("* * * * * odd")
+    connection.execute("update graphile_worker._ferryman_schedules set timing = 'x'")
+    [odd] = await client.schedules.list()
+    assert odd.problem is not None
+    assert odd.next_run_at is None
+    with pytest.raises(CrontabError, match="the schedule 'odd' cannot be read"):
+        _ = odd.crontab
+    with pytest.raises(CrontabError, match="the schedule 'odd' cannot be read"):
+        await client.schedules.run_now("odd")
+    assert fired(connection, "odd") == []
+    assert (await client.schedules.change("odd", "* * * * * odd")).problem is None
+
+
 async def test_unknown_schedules_are_refused_by_name(client: Client) -> None:
     for attempt in (
         client.schedules.pause("nobody"),
@@ -263,10 +304,11 @@ async def test_a_schedule_is_part_of_the_callers_transaction(client: Client, dat
 
 @pytest.mark.parametrize("change", ["pause", "remove"])
 async def test_whoever_pauses_or_removes_waits_for_a_job_that_is_being_added(
-    client: Client, database: str, connection: psycopg.Connection, change: str
+    client: Client, database: str, connection: psycopg.Connection, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.schedules.add("* * * * * tick")
     scheduler, clock = scheduler_at(client, _soon(), ())
+    monkeypatch.setattr(ferryman.cron.scheduler, "LOCK_WAIT", HOUR)
     with psycopg.connect(database) as holder:
         holder.execute("select from graphile_worker._private_known_crontabs for update")
         ticking = asyncio.create_task(scheduler.tick())

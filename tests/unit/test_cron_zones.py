@@ -90,6 +90,14 @@ def test_many_skipped_times_fire_once_together() -> None:
     assert _fires("*/10 2 * * *", "Europe/Paris", "2026-03-29", "2026-03-30") == ["03-29 01:00"]
 
 
+@pytest.mark.parametrize("minute", ["30", "05"])
+def test_a_schedule_of_every_hour_makes_up_for_nothing_that_the_clock_skipped(minute: str) -> None:
+    # 01:00 UTC is 03:00 in Paris, after 01:59.
+    fired = _fires(f"{int(minute)} * * * *", "Europe/Paris", "2026-03-29", "2026-03-30")
+
+    assert fired == [f"03-29 {hour:02}:{minute}" for hour in range(24)]
+
+
 def test_a_schedule_of_every_hour_goes_on_through_a_repeated_hour() -> None:
     # 00:00 to 02:00 UTC are 02:00 to 03:00 in Paris, twice.
     fired = _fires("*/20 * * * *", "Europe/Paris", "2026-10-25", "2026-10-26")

@@ -72,6 +72,7 @@ class Client(BaseClient):
     complete_jobs = _Awaited(managing.complete_jobs)
     permanently_fail_jobs = _Awaited(managing.permanently_fail_jobs)
     reschedule_jobs = _Awaited(managing.reschedule_jobs)
+    retry_jobs = _Awaited(managing.retry_jobs)
     force_unlock_workers = _Awaited(managing.force_unlock_workers)
     get_job = _Awaited(reading.get_job)
     get_progress = _Awaited(reading.get_progress)

@@ -68,6 +68,7 @@ class SyncClient(BaseClient):
     complete_jobs = _Blocking(managing.complete_jobs)
     permanently_fail_jobs = _Blocking(managing.permanently_fail_jobs)
     reschedule_jobs = _Blocking(managing.reschedule_jobs)
+    retry_jobs = _Blocking(managing.retry_jobs)
     force_unlock_workers = _Blocking(managing.force_unlock_workers)
     get_job = _Blocking(reading.get_job)
     get_progress = _Blocking(reading.get_progress)

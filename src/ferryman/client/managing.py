@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ferryman.errors import InvalidJobError
-from ferryman.jobs import MAX_KEY_LENGTH, RescheduleJobOptions, check_storable, check_text
+from ferryman.jobs import MAX_KEY_LENGTH, RescheduleJobOptions, check_identifier, check_storable, check_text
 from ferryman.queries import managing
 from ferryman.queries.rows import job_from_row
 
@@ -56,7 +56,8 @@ def reschedule_jobs(
 ) -> Steps[list[Job]]:
     """Change when, how soon and how often these jobs will run. Running ones are skipped.
 
-    What `options` leaves out stays as it is. With `attempts=0` a failed job may run again.
+    What `options` leaves out stays as it is. A failed job stays failed unless `attempts` or
+    `max_attempts` leaves it an attempt; `retry_jobs` lets it run again.
     """
     ids = check_ids(job_ids)
     if not ids:
@@ -65,6 +66,27 @@ def reschedule_jobs(
     if rows:
         yield managing.wake_workers(len(rows), using=using)
     return _in_order(ids, rows)
+
+
+def retry_jobs(
+    _core: Core, job_ids: Iterable[int] | None = None, *, task: str | None = None, using: Any = None
+) -> Steps[list[Job]]:
+    """Let failed jobs run again at once, under their ids: no attempt is used, and no crash counts.
+
+    Jobs that run, or have attempts left, are skipped; the result lists the jobs that run again.
+
+    job_ids: which ones; None for every failed job
+    task: only failed jobs of this task
+    """
+    ids = None if job_ids is None else check_ids(job_ids)
+    if task is not None:
+        check_identifier(task)
+    if ids == []:
+        return []
+    rows = yield managing.retry_jobs(ids, task, using=using)
+    if rows:
+        yield managing.wake_workers(len(rows), using=using)
+    return list(map(job_from_row, rows)) if ids is None else _in_order(ids, rows)
 
 
 def force_unlock_workers(_core: Core, worker_ids: Iterable[str], *, using: Any = None) -> Steps[None]:

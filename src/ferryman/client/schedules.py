@@ -27,19 +27,29 @@ if TYPE_CHECKING:
 class Schedule:
     """A crontab that is kept in the database."""
 
-    crontab: Crontab
+    identifier: str
+    """Its name."""
     is_paused: bool
     created_at: datetime
     updated_at: datetime
     last_run_at: datetime | None
     """The last minute that it added a job for; `run_now` does not count."""
     next_run_at: datetime | None
-    """The next minute that it adds a job for; None when it is paused, or never fires."""
+    """The next minute that it adds a job for; None when it is paused, never fires, or cannot be read."""
+    readable: Crontab | None
+    """The crontab; None if its row cannot be read. The schedule adds no jobs then, and can be changed or removed."""
+    problem: str | None = None
+    """Why its row cannot be read; None if it can."""
 
     @property
-    def identifier(self) -> str:
-        """Its name."""
-        return self.crontab.identifier
+    def crontab(self) -> Crontab:
+        """The crontab; `CrontabError` if its row cannot be read."""
+        if self.readable is None:
+            raise CrontabError(
+                f"the schedule {self.identifier!r} cannot be read, and adds no jobs: {self.problem}. "
+                f"Change or remove it."
+            )
+        return self.readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +125,7 @@ def remove(_core: Core, identifier: str, *, using: Any = None) -> Steps[bool]:
 
 
 def list_schedules(_core: Core, *, using: Any = None) -> Steps[list[Schedule]]:
-    """All schedules that are kept in the database, by name."""
+    """All schedules that are kept in the database, by name; those whose rows cannot be read have a `problem`."""
     rows = yield scheduling.list_schedules(using=using)
     return [_schedule(row) for row in rows]
 
@@ -161,15 +171,13 @@ def _found(rows: Any, identifier: str) -> Schedule:
 
 
 def _schedule(row: Row) -> Schedule:
-    stored = stored_from_row(row[:COLUMNS])
+    identifier = row[0]
     is_paused, created_at, updated_at, last_run_at, now = row[COLUMNS:]
+    try:
+        crontab = stored_from_row(row[:COLUMNS]).crontab
+    except CrontabError as error:
+        return Schedule(identifier, is_paused, created_at, updated_at, last_run_at, None, None, str(error))
     # A clock that was ahead has fired some minutes already.
     since = now if last_run_at is None else max(now, last_run_at)
-    return Schedule(
-        stored.crontab,
-        is_paused,
-        created_at,
-        updated_at,
-        last_run_at,
-        None if is_paused else stored.crontab.next_after(since),
-    )
+    following = None if is_paused else crontab.next_after(since)
+    return Schedule(identifier, is_paused, created_at, updated_at, last_run_at, following, crontab)

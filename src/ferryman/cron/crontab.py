@@ -106,6 +106,8 @@ def _check_payload(payload_json: str) -> None:
         payload = json.loads(payload_json)
     except ValueError:
         raise CrontabError("payload_json must be JSON text; this is not") from None
+    except RecursionError:
+        raise CrontabError("payload_json is nested too deeply to be read") from None
     if not isinstance(payload, dict):
         raise CrontabError(
             f"the payload of a crontab must be an object, to which `_cron` can be added; got {_kind_of(payload)}"

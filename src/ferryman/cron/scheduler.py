@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import UTC
+from datetime import UTC, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +20,7 @@ from ferryman.cron.scheduling import (
     crontabs_from,
     due_occurrences,
     floor_minute,
+    register,
     schedule,
 )
 from ferryman.cron.stored import COLUMNS, stored_from_row
@@ -50,6 +51,13 @@ R = TypeVar("R")
 JOBS_PER_STATEMENT = 500
 STATEMENT_SECONDS = 60.0
 """How long a statement may take. A connection that a firewall has dropped would stay silent for ever."""
+LOCK_WAIT = timedelta(seconds=1)
+"""How long a statement waits for rows that another transaction holds before each crontab is tried by itself."""
+SHORT_LOCK_WAIT = timedelta(milliseconds=100)
+"""The same for a statement about one crontab: there may be many of them, and the others wait meanwhile."""
+RETRY_HELD_UP = timedelta(seconds=10)
+"""How soon a crontab is tried again whose rows another transaction held."""
+_LOCK_NOT_AVAILABLE = "55P03"
 _DATA_ERRORS = ("22", "23", "44", "54", "P0", "GW")
 """Classes of SQLSTATE that blame the data; GW are those of Graphile's own functions."""
 
@@ -80,6 +88,10 @@ class CronScheduler:
         self._use_local_time = use_local_time
         self._stored = _StoredCrontabs(self._own)
         self._covered: datetime | None = None
+        self._held_up: dict[str, datetime | None] = {}
+        """Crontabs whose rows another transaction holds, with the minute up to which each is covered; None if new."""
+        self._complained: set[str] = set()
+        """Those of them that the log has named."""
         self._announced: datetime | None = None
 
     async def run(self) -> None:
@@ -111,18 +123,41 @@ class CronScheduler:
                 extra={"event": "clock_went_back"},
             )
             self._covered = None
-        if minute != self._covered:
+            self._held_up = dict.fromkeys(self._held_up)
+        named = {entry.crontab.identifier for entry in entries}
+        self._held_up = {name: covered for name, covered in self._held_up.items() if name in named}
+        if minute != self._covered or self._held_up:
             await self._cover(minute, now, [entry for entry in entries if entry.known_since is not None])
-        return seen_at + (minute + MINUTE - now)
+        following = seen_at + (minute + MINUTE - now)
+        return min(following, seen_at + RETRY_HELD_UP) if self._held_up else following
 
     async def _cover(self, minute: datetime, now: datetime, entries: Sequence[Entry]) -> None:
         if self._announced != minute:
             self._announced = minute
             self.teller.tell(CronTick(timestamp=minute, crontabs=[entry.crontab for entry in entries]))
-        due = due_occurrences(entries, covered=self._covered, now=now)
+        waiting = {entry.crontab.identifier: entry for entry in entries if entry.crontab.identifier in self._held_up}
+        if minute != self._covered:
+            free = [entry for entry in entries if entry.crontab.identifier not in waiting]
+            await self._add_due(free, self._covered, now, LOCK_WAIT)
+            self._covered = minute
+        # After the others, which need not wait for them.
+        for name, entry in waiting.items():
+            covered = self._held_up.pop(name)
+            try:
+                await self._add_due([entry], covered, now, SHORT_LOCK_WAIT)
+            except BaseException:
+                self._held_up[name] = covered
+                raise
+        self._complained &= self._held_up.keys()
+
+    async def _add_due(
+        self, entries: Sequence[Entry], covered: datetime | None, now: datetime, lock_wait: timedelta
+    ) -> None:
+        due = due_occurrences(entries, covered=covered, now=now)
         while some := list(islice(due, JOBS_PER_STATEMENT)):
-            await self._schedule(some, now)
-        self._covered = minute
+            # A later minute of a crontab that was held up just now would pass over the earlier ones.
+            if free := [one for one in some if one.crontab.identifier not in self._held_up]:
+                await self._schedule(free, now, lock_wait)
 
     async def _read(self) -> tuple[datetime, datetime, list[Entry]]:
         """The time, what our clock shows then, and all crontabs."""
@@ -154,29 +189,46 @@ class CronScheduler:
 
     async def _register(self, entries: Sequence[Entry], now: datetime) -> tuple[datetime, datetime, list[Entry]]:
         """Make new crontabs known, and read again: somebody else may have been quicker, and his time counts then."""
-        new = [entry.crontab.identifier for entry in entries if entry.known_since is None]
-        await self._fetch(scheduling.register_crontabs(new, now))
+        await self._make_known([entry.crontab.identifier for entry in entries if entry.known_since is None], now)
         return await self._read()
 
-    async def _schedule(self, occurrences: Sequence[Occurrence], now: datetime) -> None:
+    async def _make_known(self, names: Sequence[str], now: datetime, lock_wait: timedelta | None = None) -> None:
         try:
-            scheduled = await self._perform(schedule(occurrences))
+            await self._perform(register(names, now, LOCK_WAIT if lock_wait is None else lock_wait))
         except DatabaseError as error:
-            if not (sqlstate_of(error) or "").startswith(_DATA_ERRORS):
+            if sqlstate_of(error) != _LOCK_NOT_AVAILABLE:
+                raise
+            if len(names) == 1:
+                self._hold_up(names[0], None)
+                return
+            for name in names:
+                await self._make_known([name], now, SHORT_LOCK_WAIT)
+
+    async def _schedule(self, occurrences: Sequence[Occurrence], now: datetime, lock_wait: timedelta) -> None:
+        try:
+            scheduled = await self._perform(schedule(occurrences, lock_wait))
+        except DatabaseError as error:
+            if not (sqlstate_of(error) or "").startswith((*_DATA_ERRORS, _LOCK_NOT_AVAILABLE)):
                 raise
             await self._schedule_apart(occurrences, now, error)
             return
         self._tell(scheduled.added)
         if scheduled.unknown:
             # Somebody has cleaned up since we looked.
-            await self._fetch(scheduling.register_crontabs(scheduled.unknown, now))
-            await self._schedule([one for one in occurrences if one.crontab.identifier in scheduled.unknown], now)
+            await self._make_known(scheduled.unknown, now)
+            names = {*scheduled.unknown} - self._held_up.keys()
+            if again := [one for one in occurrences if one.crontab.identifier in names]:
+                await self._schedule(again, now, lock_wait)
 
     async def _schedule_apart(self, occurrences: Sequence[Occurrence], now: datetime, error: DatabaseError) -> None:
-        """Let each crontab stand for itself, since PostgreSQL refuses what one of them asks for."""
+        """Let each crontab stand for itself: PostgreSQL refuses one of them, or another transaction holds its rows."""
         by_name: dict[str, list[Occurrence]] = {}
         for occurrence in occurrences:
             by_name.setdefault(occurrence.crontab.identifier, []).append(occurrence)
+        if len(by_name) == 1 and sqlstate_of(error) == _LOCK_NOT_AVAILABLE:
+            [(name, own)] = by_name.items()
+            self._hold_up(name, own[0].minute - MINUTE)
+            return
         if len(by_name) == 1:
             logger.error(
                 "the crontab %r added no job, because PostgreSQL refuses it: %s",
@@ -186,7 +238,19 @@ class CronScheduler:
             )
             return
         for some in by_name.values():
-            await self._schedule(some, now)
+            await self._schedule(some, now, SHORT_LOCK_WAIT)
+
+    def _hold_up(self, name: str, covered: datetime | None) -> None:
+        self._held_up[name] = covered
+        if name not in self._complained:
+            self._complained.add(name)
+            logger.warning(
+                "the crontab %r is held up: another transaction holds its row, its schedule or the job of its key. It "
+                "is tried again every %g s; other crontabs continue",
+                name,
+                RETRY_HELD_UP.total_seconds(),
+                extra={"event": "crontab_held_up", "crontab": name},
+            )
 
     def _tell(self, added: Sequence[Occurrence]) -> None:
         for occurrence in added:

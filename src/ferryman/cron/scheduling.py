@@ -143,16 +143,27 @@ def _minutes(crontab: Crontab, first: datetime, last: datetime) -> Iterator[date
         minute = crontab.next_after(minute)
 
 
-def schedule(occurrences: Sequence[Occurrence]) -> Steps[Scheduled]:
-    """Add the jobs of those that nobody was quicker with."""
+def schedule(occurrences: Sequence[Occurrence], lock_wait: timedelta) -> Steps[Scheduled]:
+    """Add the jobs of those that nobody was quicker with.
+
+    lock_wait: how long to wait for a row that another transaction holds; PostgreSQL refuses with 55P03 then
+    """
     # In a transaction of our own, to undo everything when a job with a key got lost: the original body of add_jobs
     # silently drops one whose predecessor is claimed at that very moment.
     yield Transaction()
+    yield scheduling.limit_lock_waits(lock_wait)
     [(places, ids, unknown)] = yield scheduling.schedule_crontabs(_encoded(occurrences))
     for place, job_id in zip(places, ids, strict=True):
         if job_id is None:
             raise JobNotAddedError(f"the job of the crontab {occurrences[place].crontab.identifier!r} was not stored")
     return Scheduled([occurrences[place] for place in places], unknown)
+
+
+def register(identifiers: Sequence[str], since: datetime, lock_wait: timedelta) -> Steps[None]:
+    """Make crontabs known. An open transaction that is doing the same is waited for, but not for longer than this."""
+    yield Transaction()
+    yield scheduling.limit_lock_waits(lock_wait)
+    yield scheduling.register_crontabs(identifiers, since)
 
 
 def _encoded(occurrences: Sequence[Occurrence]) -> str:

@@ -1,8 +1,8 @@
 """Minutes in time zones whose clocks are put forward and back.
 
 A local time that the clock skips fires once, at the next minute that there is. A local time that comes twice fires
-the first time, unless the schedule runs in every hour: then it goes on through the repeated hour, since it is not
-tied to a time of day.
+the first time. A schedule that runs in every hour is not tied to a time of day: it makes up for no skipped hour, and
+continues through a repeated one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fires_in_zone(timer: CrontabTimer, zone_name: str, minute: datetime) -> bool
     local = minute.astimezone(zone)
     if timer.names(local) and (local.fold == 0 or not timer.limits_hours):
         return True
-    return any(map(timer.names, _skipped_before(local, minute, zone)))
+    return timer.limits_hours and any(map(timer.names, _skipped_before(local, minute, zone)))
 
 
 def next_in_zone(timer: CrontabTimer, zone_name: str, minute: datetime) -> datetime | None:

@@ -1,5 +1,10 @@
 -- The crontabs that workers bring along, Node's included, as far as the database has heard of them. Nothing is locked.
-select known.identifier, known.known_since, known.last_execution
+select
+    known.identifier,
+    least(greatest(known.known_since, timestamptz '0001-01-03 00:00Z'), timestamptz '9999-12-30 00:00Z'),
+    case when known.last_execution is not null
+        then least(greatest(known.last_execution, timestamptz '0001-01-03 00:00Z'), timestamptz '9999-12-30 00:00Z')
+    end
 from :schema._private_known_crontabs as known
 where not exists (
     select from :schema._ferryman_schedules as schedule where schedule.identifier = known.identifier

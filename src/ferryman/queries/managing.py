@@ -16,6 +16,7 @@ _REMOVE_JOB = load_statement(__package__, "remove_job")
 _COMPLETE_JOBS = load_statement(__package__, "complete_jobs")
 _PERMANENTLY_FAIL_JOBS = load_statement(__package__, "permanently_fail_jobs")
 _RESCHEDULE_JOBS = load_statement(__package__, "reschedule_jobs")
+_RETRY_JOBS = load_statement(__package__, "retry_jobs")
 _FORCE_UNLOCK_WORKERS = load_statement(__package__, "force_unlock_workers")
 _WAKE_WORKERS = load_statement(__package__, "wake_workers")
 
@@ -45,6 +46,11 @@ def reschedule_jobs(job_ids: Sequence[int], options: RescheduleJobOptions, *, us
         "max_attempts": options.max_attempts,
     }
     return Call(_RESCHEDULE_JOBS, parameters, using)
+
+
+def retry_jobs(job_ids: Sequence[int] | None, task: str | None, *, using: Any) -> Call:
+    """The rows of the failed jobs that run again come back."""
+    return Call(_RETRY_JOBS, {"job_ids": None if job_ids is None else list(job_ids), "task": task}, using)
 
 
 def force_unlock_workers(worker_ids: Sequence[str], *, using: Any) -> Call:

@@ -3,6 +3,8 @@
 -- :identifiers  the names of the worker's own crontabs
 --
 -- One row for each crontab; a single row with nothing but the time when there is none. Nothing is locked.
+--
+-- Times that no driver can decode, such as infinity, come as the nearest that it can: one row must not spoil the others.
 select
     moment.now,
     crontab.identifier,
@@ -25,8 +27,9 @@ from
     (select clock_timestamp() as now) as moment
     left join lateral (
         select
-            schedule.identifier, schedule.revision, schedule.active_since, schedule.timing, schedule.time_zone,
-            schedule.task_identifier, cast(schedule.payload as text) as payload, schedule.fill_seconds,
+            schedule.identifier, schedule.revision,
+            least(greatest(schedule.active_since, timestamptz '0001-01-03 00:00Z'), timestamptz '9999-12-30 00:00Z') as active_since,
+            schedule.timing, schedule.time_zone, schedule.task_identifier, cast(schedule.payload as text) as payload, schedule.fill_seconds,
             schedule.queue_name, schedule.max_attempts, schedule.priority, schedule.flags, schedule.job_key,
             schedule.job_key_mode
         from :schema._ferryman_schedules as schedule
@@ -36,7 +39,11 @@ from
         from unnest(cast(:identifiers as text[])) as own (identifier)
     ) as crontab on true
     left join lateral (
-        select known.known_since, known.last_execution
+        select
+            least(greatest(known.known_since, timestamptz '0001-01-03 00:00Z'), timestamptz '9999-12-30 00:00Z') as known_since,
+            case when known.last_execution is not null
+                then least(greatest(known.last_execution, timestamptz '0001-01-03 00:00Z'), timestamptz '9999-12-30 00:00Z')
+            end as last_execution
         from :schema._private_known_crontabs as known
         where known.identifier = crontab.identifier
     ) as known on true;

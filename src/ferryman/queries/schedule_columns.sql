@@ -1,6 +1,6 @@
 schedule.identifier,
 schedule.revision,
-schedule.active_since,
+least(greatest(schedule.active_since, timestamptz '0001-01-03 00:00Z'), timestamptz '9999-12-30 00:00Z'),
 schedule.timing,
 schedule.time_zone,
 schedule.task_identifier,
@@ -13,7 +13,11 @@ schedule.flags,
 schedule.job_key,
 schedule.job_key_mode,
 schedule.is_paused,
-schedule.created_at,
-schedule.updated_at,
-(select known.last_execution from :schema._private_known_crontabs as known where known.identifier = schedule.identifier),
+least(greatest(schedule.created_at, timestamptz '0001-01-03 00:00Z'), timestamptz '9999-12-30 00:00Z'),
+least(greatest(schedule.updated_at, timestamptz '0001-01-03 00:00Z'), timestamptz '9999-12-30 00:00Z'),
+(
+    select least(greatest(known.last_execution, timestamptz '0001-01-03 00:00Z'), timestamptz '9999-12-30 00:00Z')
+    from :schema._private_known_crontabs as known
+    where known.identifier = schedule.identifier and known.last_execution is not null
+),
 now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ferryman.database.statements import load_statement
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _READ_CRONTABS = load_statement(__package__, "read_crontabs")
 _REGISTER_CRONTABS = load_statement(__package__, "register_crontabs")
+_LIMIT_LOCK_WAITS = load_statement(__package__, "limit_lock_waits")
 _SCHEDULE_CRONTABS = load_statement(__package__, "schedule_crontabs")
 _ADD_SCHEDULE = load_statement(__package__, "add_schedule")
 _CHANGE_SCHEDULE = load_statement(__package__, "change_schedule")
@@ -30,6 +32,11 @@ def read_crontabs(identifiers: Sequence[str]) -> Call:
 def register_crontabs(identifiers: Sequence[str], since: datetime) -> Call:
     """Nothing comes back."""
     return Call(_REGISTER_CRONTABS, {"identifiers": list(identifiers), "since": since})
+
+
+def limit_lock_waits(limit: timedelta) -> Call:
+    """One row of no interest comes back. It counts until the end of the transaction."""
+    return Call(_LIMIT_LOCK_WAITS, {"milliseconds": max(1, limit // timedelta(milliseconds=1))})
 
 
 def schedule_crontabs(occurrences: str) -> Call:

@@ -30,6 +30,7 @@ from ferryman.worker.children import (
     hand_on,
 )
 from ferryman.worker.deciding import batch_ending, decided_by, retry_seconds
+from ferryman.worker.django_connections import with_usable_connections
 from ferryman.worker.forks import generation, leave_if_forked
 from ferryman.worker.outcomes import Completed, Crash, Ending, Failed, Unstarted, describe, storable_error
 
@@ -154,7 +155,8 @@ class Handlers:
     def _caller_in_thread(self, task: Task[..., Any]) -> Call:
         async def call(claim: Claim, context: WorkerContext | None) -> Any:
             arguments = task.decode(claim.payload_json, context)
-            result = await self._threads.run(functools.partial(task.function, *arguments.args, **arguments.kwargs))
+            function = functools.partial(task.function, *arguments.args, **arguments.kwargs)
+            result = await self._threads.run(functools.partial(with_usable_connections, function))
             # A plain function may hand out a coroutine, as a wrapper around an async one does.
             return await result if inspect.isawaitable(result) else result
 

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from ferryman.cli.clean import clean_line
+from ferryman.cli.clean import clean_line, clean_lines
 from ferryman.cli.commands import database_command
 from ferryman.cli.cron.schedule_form import schedule_document
 from ferryman.cli.tables import NOTHING, timestamp
@@ -60,9 +60,9 @@ class SchedulesReport:
         for schedule in self.schedules:
             table.add_row(
                 Text(clean_line(schedule.identifier)),
-                Text(clean_line(schedule.crontab.task_identifier)),
-                Text(describe(schedule.crontab)),
-                Text("paused", "yellow") if schedule.is_paused else Text("active", "green"),
+                NOTHING if schedule.readable is None else Text(clean_line(schedule.readable.task_identifier)),
+                _when(schedule),
+                _state(schedule),
                 timestamp(schedule.last_run_at),
                 timestamp(schedule.next_run_at),
             )
@@ -70,6 +70,18 @@ class SchedulesReport:
             last = timestamp(crontab.last_run_at)
             table.add_row(Text(clean_line(crontab.identifier)), NOTHING, NOTHING, Text("of workers"), last, NOTHING)
         yield table
+
+
+def _when(schedule: Schedule) -> Text:
+    if schedule.readable is None:
+        return Text(clean_lines(schedule.problem or ""))
+    return Text(describe(schedule.readable))
+
+
+def _state(schedule: Schedule) -> Text:
+    if schedule.readable is None:
+        return Text("unreadable", "red")
+    return Text("paused", "yellow") if schedule.is_paused else Text("active", "green")
 
 
 @click.command("list")

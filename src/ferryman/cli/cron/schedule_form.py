@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ferryman.cli.clean import clean_line
+from ferryman.cli.clean import clean_line, clean_lines
 from ferryman.cli.cron.check import entry_document
 from ferryman.cli.tables import timestamp
 
@@ -15,13 +15,20 @@ if TYPE_CHECKING:
 
 def schedule_document(schedule: Schedule) -> dict[str, Any]:
     """What it is, and when it fired and fires; without its payload."""
-    return entry_document(schedule.crontab) | {
+    return _entry(schedule) | {
         "is_paused": schedule.is_paused,
         "last_run_at": schedule.last_run_at,
         "next_run_at": schedule.next_run_at,
         "created_at": schedule.created_at,
         "updated_at": schedule.updated_at,
+        "problem": schedule.problem,
     }
+
+
+def _entry(schedule: Schedule) -> dict[str, Any]:
+    if schedule.readable is None:
+        return {"identifier": schedule.identifier, "task": None, "when": None, "time_zone": None}
+    return entry_document(schedule.readable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,10 @@ class ChangedReport:
     def lines(self) -> list[str]:
         """What was done, and what comes next."""
         name, following = clean_line(self.schedule.identifier), self.schedule.next_run_at
+        if self.schedule.problem is not None:
+            return [
+                f"{self.verb} {name}. It adds no jobs, because it cannot be read: {clean_lines(self.schedule.problem)}"
+            ]
         if self.schedule.is_paused:
             return [f"{self.verb} {name}. It adds no jobs until it is resumed."]
         return [

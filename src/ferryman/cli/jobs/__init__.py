@@ -15,6 +15,7 @@ from ferryman.cli.lazy import LazyGroup
         "complete": ("ferryman.cli.jobs.complete:complete", "Delete jobs as if they had run."),
         "fail": ("ferryman.cli.jobs.fail:fail", "Let jobs fail for good."),
         "reschedule": ("ferryman.cli.jobs.reschedule:reschedule", "Change when, how soon and how often jobs run."),
+        "retry": ("ferryman.cli.jobs.retry:retry", "Let failed jobs run again."),
         "remove": ("ferryman.cli.jobs.remove:remove", "Remove the job that has a key."),
     },
 )

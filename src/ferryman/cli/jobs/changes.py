@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ferryman import JobState
 from ferryman.cli.clean import clean_line
 from ferryman.cli.job_form import job_document
 from ferryman.cli.numbers import JOB_ID
@@ -21,17 +22,19 @@ ids_argument = click.argument("job_ids", metavar="ID...", type=JOB_ID, nargs=-1,
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A job that was left alone; `reason` is missing, running or changed."""
+    """A job that was left alone; `reason` is missing, running, not failed or changed."""
 
     id: int
     reason: str
     locked_by: str | None = None
 
     @classmethod
-    def because_of(cls, job_id: int, job: Job | None) -> Skipped:
+    def because_of(cls, job_id: int, job: Job | None, *, failed_only: bool = False) -> Skipped:
         """Judge by what is there now, a moment after the change."""
         if job is None:
             return cls(job_id, "missing")
+        if failed_only and job.locked_by is None and job.state is not JobState.FAILED:
+            return cls(job_id, "not failed")
         return cls(job_id, "changed" if job.locked_by is None else "running", job.locked_by)
 
     def told(self) -> str:
@@ -41,6 +44,8 @@ class Skipped:
                 return f"Skipped {self.id}: there is no such job; it is done, was removed, or never existed."
             case "running":
                 return f"Skipped {self.id}: worker {clean_line(self.locked_by or '')} is running it."
+            case "not failed":
+                return f"Skipped {self.id}: it has not failed for good, and runs without this."
             case _:
                 return f"Skipped {self.id}: it was running until just now; try again."
 
@@ -52,13 +57,31 @@ class ChangeReport:
     verb: str
     jobs: Sequence[Job]
     skipped: Sequence[Skipped]
+    notes: Sequence[str] = ()
+    """What else the reader should know."""
 
     @classmethod
-    def of(cls, verb: str, client: SyncClient, wanted: Sequence[int], changed: Sequence[Job]) -> ChangeReport:
-        """Find out why jobs are missing from `changed`."""
+    def of(
+        cls,
+        verb: str,
+        client: SyncClient,
+        wanted: Sequence[int],
+        changed: Sequence[Job],
+        *,
+        failed_only: bool = False,
+        notes: Sequence[str] = (),
+    ) -> ChangeReport:
+        """Find out why jobs are missing from `changed`.
+
+        failed_only: whether only failed jobs are changed
+        """
         left = dict.fromkeys(wanted) | {job.id: job for job in changed}
-        skipped = [Skipped.because_of(job_id, client.get_job(job_id)) for job_id, job in left.items() if job is None]
-        return cls(verb, changed, skipped)
+        skipped = [
+            Skipped.because_of(job_id, client.get_job(job_id), failed_only=failed_only)
+            for job_id, job in left.items()
+            if job is None
+        ]
+        return cls(verb, changed, skipped, notes)
 
     @property
     def exit_code(self) -> int:
@@ -75,5 +98,8 @@ class ChangeReport:
         if self.jobs:
             noun = "job" if len(self.jobs) == 1 else "jobs"
             yield f"{self.verb} {len(self.jobs)} {noun}: {', '.join(str(job.id) for job in self.jobs)}."
+        yield from self.notes
+        if not self.jobs and not self.skipped:
+            yield "There are no such jobs; nothing was changed."
         for item in self.skipped:
             yield item.told()

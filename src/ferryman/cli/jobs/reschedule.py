@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferryman import RescheduleJobOptions
+from ferryman import JobState, RescheduleJobOptions
 from ferryman.cli.commands import database_command
 from ferryman.cli.jobs.changes import ChangeReport, ids_argument
 from ferryman.cli.numbers import ATTEMPTS, MAX_ATTEMPTS, PRIORITY
@@ -36,7 +36,8 @@ def reschedule(
 ) -> ChangeReport:
     """Change when, how soon and how often jobs run.
 
-    What is not given stays as it is. Running jobs are skipped. Exit code 1: nothing was changed.
+    What is not given stays as it is. Running jobs are skipped. A failed job stays failed: `ferryman jobs retry` lets it
+    run again. Exit code 1: nothing was changed.
 
     \b
     Example:
@@ -45,4 +46,11 @@ def reschedule(
     options = RescheduleJobOptions(run_at=run_at, priority=priority, attempts=attempts, max_attempts=max_attempts)
     if options == RescheduleJobOptions():
         raise click.UsageError("say what to change: --run-at, --priority, --attempts or --max-attempts.")
-    return ChangeReport.of("Rescheduled", client, job_ids, client.reschedule_jobs(job_ids, options))
+    changed = client.reschedule_jobs(job_ids, options)
+    notes = [
+        f"Job {job.id} will not run: it has failed, and has used {job.attempts} of {job.max_attempts} attempts. "
+        f"`ferryman jobs retry {job.id}` lets it run again."
+        for job in changed
+        if job.state is JobState.FAILED
+    ]
+    return ChangeReport.of("Rescheduled", client, job_ids, changed, notes=notes)

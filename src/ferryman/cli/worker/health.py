@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from ferryman.cli.worker.vitals import Answer, Vitals, liveness, readiness
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 PROBES: dict[str, Callable[[Iterable[Vitals], float], Answer]] = {"/livez": liveness, "/readyz": readiness}
 SECONDS_FOR_A_REQUEST = 5
+"""How long a connection may last in all, however busy its sender is."""
+MOST_CONNECTIONS = 32
+"""How many may be open at a time. Each costs a file descriptor and a thread, which jobs may need."""
 
 
 def serve_health(host: str, port: int, everyone: Iterable[Vitals], patience: float) -> int:
@@ -59,9 +64,17 @@ def serve_health(host: str, port: int, everyone: Iterable[Vitals], patience: flo
 
 
 class _Server(ThreadingHTTPServer):
+    """Ends connections that last too long, and the oldest one if there are too many.
+
+    A new connection is worth more than an old one: probes are answered at once, and whatever is old has no good reason.
+    """
+
     daemon_threads = True
 
     def __init__(self, host: str, port: int, answering: type[BaseHTTPRequestHandler]) -> None:
+        self._since: dict[socket.socket, float] = {}
+        self._ending: set[socket.socket] = set()
+        self._lock = Lock()
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = found[0][0]
         super().__init__((host, port), answering)
@@ -70,6 +83,41 @@ class _Server(ThreadingHTTPServer):
         """Without the base class's question for our own name, which may take as long as a name server likes."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+    def verify_request(self, *_: object) -> bool:
+        """True unless threads cannot end as quickly as connections come."""
+        with self._lock:
+            return len(self._since) < 2 * MOST_CONNECTIONS
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer it in a thread; the oldest connection ends if there are too many."""
+        with self._lock:
+            self._since[request] = time.monotonic()
+            lasting = [one for one in self._since if one not in self._ending]
+            for one in lasting[:-MOST_CONNECTIONS]:
+                self._end(one)
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """End connections whose time is over. The base class calls this at least twice a second."""
+        now = time.monotonic()
+        with self._lock:
+            for one, since in self._since.items():
+                if one not in self._ending and now - since > SECONDS_FOR_A_REQUEST:
+                    self._end(one)
+
+    def _end(self, one: socket.socket) -> None:
+        """Let its thread read the end of the connection; the thread closes it."""
+        self._ending.add(one)
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._since.pop(request, None)
+            self._ending.discard(request)
+        super().shutdown_request(request)
 
     def handle_error(self, *_: object) -> None:
         """A probe that hangs up early is no news."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +25,7 @@ from ferryman.worker.children.results import (
 )
 from ferryman.worker.children.signals import Terminated
 from ferryman.worker.deciding import batch_ending, decided_by, retry_seconds
+from ferryman.worker.django_connections import with_usable_connections
 from ferryman.worker.outcomes import Failed
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from ferryman.worker.children.notes import Notes
     from ferryman.worker.children.orders import ChildOrder
 
-_NOT_THE_USERS = (__file__, str(Path(asyncio.__file__).parent))
+_NOT_THE_USERS = (__file__, with_usable_connections.__code__.co_filename, str(Path(asyncio.__file__).parent))
 
 
 def find_task(order: ChildOrder, modules: Modules) -> Task[..., Any] | ChildFailure:
@@ -93,7 +95,7 @@ def _run(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildCl
         return asyncio.run(_run_on_loop(task, order, notes, clients))
     client = None if order.queue is None else clients.blocking(order.queue)
     arguments = task.decode(order.job.payload_json, _context(order, notes, cast("Client | None", client)))
-    return task.function(*arguments.args, **arguments.kwargs)
+    return with_usable_connections(functools.partial(task.function, *arguments.args, **arguments.kwargs))
 
 
 async def _run_on_loop(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildClients) -> Any:
