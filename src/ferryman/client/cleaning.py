@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferryman.database.failures import sqlstate_of
-from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait
+from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait, repeated
 from ferryman.errors import DatabaseError, InvalidJobError
 from ferryman.jobs import check_identifier
 from ferryman.queries import cleaning
@@ -65,12 +66,16 @@ def cleanup(
     kept = {*core.tasks, *keep_task_identifiers}
     for identifier in kept:
         check_identifier(identifier)
+    cleaned = yield from repeated(partial(_clean, chosen, sorted(kept), age))
+    return cleaned
 
+
+def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> Steps[Cleaned]:
     failed_jobs, queues, identifiers = 0, (), ()  # type: int, Sequence[Row], Sequence[Row]
     if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen:
         [(failed_jobs,)] = yield cleaning.delete_failed_jobs(age)
     if CleanupTask.GC_TASK_IDENTIFIERS in chosen:
-        identifiers = yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(sorted(kept)))
+        identifiers = yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(kept))
     if CleanupTask.GC_JOB_QUEUES in chosen:
         queues = yield from under_lock(cleaning.LOCK_QUEUES, cleaning.delete_unused_queues())
     return Cleaned(

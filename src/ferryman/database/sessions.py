@@ -17,9 +17,21 @@ import psycopg
 
 from ferryman.database.borrowed import async_fetch_for, sync_fetch_for
 from ferryman.database.failures import explain, is_stale
+from ferryman.database.retrying import pause_before, should_try_again
 from ferryman.database.statements import Style
-from ferryman.database.steps import Call, Commit, Decide, Emit, FirstProcess, Rollback, Script, Transaction, Wait
-from ferryman.errors import FerrymanError
+from ferryman.database.steps import (
+    Call,
+    Commit,
+    Decide,
+    Emit,
+    FirstProcess,
+    Repeat,
+    Rollback,
+    Script,
+    Transaction,
+    Wait,
+)
+from ferryman.errors import DatabaseError, FerrymanError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,7 +57,8 @@ class AsyncSession:
         self._connection: OwnAsyncConnection | None = None
         self._in_transaction = False
         self._is_stale = False
-        self.has_borrowed = False
+        self.may_repeat = True
+        """False once a step cannot be undone or is repeated by itself: a caller's transaction is the caller's."""
 
     async def run(self, steps: Steps[R]) -> R:
         """Carry out the steps; commit at their end, roll back when they raise."""
@@ -98,6 +111,11 @@ class AsyncSession:
                 await asyncio.sleep(step.seconds)
             case FirstProcess():
                 return [((await self._own()).info.backend_pid,)]
+            case Repeat():
+                self.may_repeat = False
+                await self._end("commit")
+                await self._give_back()  # it may be the only one
+                return [(await perform(self._pool, self._schema, step.start),)]
             case never:
                 assert_never(never)
         return _NOTHING
@@ -106,7 +124,7 @@ class AsyncSession:
         if isinstance(step, Script):
             return await (await self._own()).fetch(step.statement.text(self._schema, Style.NUMBERED))
         if step.using is not None:
-            self.has_borrowed = True
+            self.may_repeat = False
             return await async_fetch_for(step.using)(step, self._schema)
         connection = await self._own()
         text = step.statement.text(self._schema, Style.NUMBERED)
@@ -162,7 +180,7 @@ class SyncSession:
         self._connection: OwnConnection | None = None
         self._in_transaction = False
         self._is_stale = False
-        self.has_borrowed = False
+        self.may_repeat = True
 
     def run(self, steps: Steps[R]) -> R:
         """Carry out the steps; commit at their end, roll back when they raise."""
@@ -203,6 +221,11 @@ class SyncSession:
                 time.sleep(step.seconds)
             case FirstProcess():
                 return [(self._own().info.backend_pid,)]
+            case Repeat():
+                self.may_repeat = False
+                self._end("commit")
+                self._give_back()
+                return [(perform_blocking(self._pool, self._schema, step.start),)]
             case never:
                 assert_never(never)
         return _NOTHING
@@ -211,7 +234,7 @@ class SyncSession:
         if isinstance(step, Script):
             return self._own().fetch(step.statement.text(self._schema, Style.NUMBERED))
         if step.using is not None:
-            self.has_borrowed = True
+            self.may_repeat = False
             return sync_fetch_for(step.using)(step, self._schema)
         connection = self._own()
         text = step.statement.text(self._schema, Style.NUMBERED)
@@ -254,6 +277,34 @@ class SyncSession:
                 connection.close()
         finally:
             self._lender.putconn(connection)
+
+
+async def perform(pool: Callable[[], AsyncPool], schema: SchemaName, start: Callable[[], Steps[R]]) -> R:
+    """Carry out an operation, again from its start when PostgreSQL has undone all of it."""
+    attempt = 1
+    while True:
+        session = AsyncSession(pool, schema)
+        try:
+            return await session.run(start())
+        except DatabaseError as error:
+            if not session.may_repeat or not should_try_again(error, attempt):
+                raise
+        await asyncio.sleep(pause_before(attempt))
+        attempt += 1
+
+
+def perform_blocking(pool: Callable[[], SyncPool], schema: SchemaName, start: Callable[[], Steps[R]]) -> R:
+    """The blocking twin of `perform`."""
+    attempt = 1
+    while True:
+        session = SyncSession(pool, schema)
+        try:
+            return session.run(start())
+        except DatabaseError as error:
+            if not session.may_repeat or not should_try_again(error, attempt):
+                raise
+        time.sleep(pause_before(attempt))
+        attempt += 1
 
 
 async def _decided(step: Decide) -> object:
