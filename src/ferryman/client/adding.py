@@ -12,6 +12,7 @@ from ferryman.database.steps import Decide, Transaction, repeated
 from ferryman.errors import InvalidJobError, JobScheduleFailedError, JobScheduleSkippedError
 from ferryman.hooks import BeforeJobSchedule, Continue, Skip
 from ferryman.jobs import JobKeyMode, JobSpec, NewJob, RawJobSpec
+from ferryman.tasks.forms import is_null
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -115,6 +116,8 @@ def _asked(core: Core, job: NewJob) -> Steps[NewJob]:
     event = BeforeJobSchedule(identifier=job.identifier, payload=json.loads(job.payload_json), spec=job.spec)
     [(answer,)] = yield Decide(core.hooks, event)
     match answer:
+        case Continue(payload=None) if is_null(job.payload_json):
+            return job  # null, and not no payload
         case Continue(payload=payload):
             return core.raw_job(job.identifier, payload, job.spec)
         case Skip():
