@@ -11,11 +11,12 @@ import contextlib
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING, LiteralString, TypeVar, assert_never, cast
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar, assert_never, cast
 
 import psycopg
 
 from ferryman.database.borrowed import async_fetch_for, sync_fetch_for
+from ferryman.database.borrowed_transactions import async_transaction_on, sync_transaction_on
 from ferryman.database.failures import explain, is_stale
 from ferryman.database.retrying import pause_before, should_try_again
 from ferryman.database.statements import Style
@@ -35,6 +36,7 @@ from ferryman.errors import DatabaseError, FerrymanError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.own import OwnAsyncConnection, OwnConnection
@@ -57,6 +59,7 @@ class AsyncSession:
         self._connection: OwnAsyncConnection | None = None
         self._in_transaction = False
         self._is_stale = False
+        self._borrowed: AbstractAsyncContextManager[Any] | None = None
         self.may_repeat = True
         """False once a step cannot be undone or is repeated by itself: a caller's transaction is the caller's."""
 
@@ -69,6 +72,7 @@ class AsyncSession:
                     step = advance()
                 except StopIteration as done:
                     await self._end("commit")
+                    await self._end_borrowed(None)
                     return cast("R", done.value)
                 try:
                     rows = await self._take(step)
@@ -79,6 +83,9 @@ class AsyncSession:
                     advance = partial(steps.throw, _told(error, self._schema))
                 else:
                     advance = partial(steps.send, rows)
+        except BaseException as error:
+            await self._end_borrowed(error)
+            raise
         finally:
             steps.close()
             await self._give_back()
@@ -132,8 +139,12 @@ class AsyncSession:
         return await fetch(text, step.statement.ordered(step.parameters))
 
     async def _turn(self, step: Transaction | Commit | Rollback) -> None:
-        """End the transaction that is open, and perhaps begin one; those of a borrowed connection are its owner's."""
+        """End the transaction that is open, and perhaps begin one. A transaction of the owner of a connection stays."""
         if isinstance(step, Transaction) and step.using is not None:
+            if self._borrowed is None:
+                block = async_transaction_on(step.using)
+                await block.__aenter__()
+                self._borrowed = block
             return
         await self._end("rollback" if isinstance(step, Rollback) else "commit")
         if isinstance(step, Transaction):
@@ -155,6 +166,17 @@ class AsyncSession:
             await self._connection.fetch(command)
         except psycopg.Error as error:
             raise _told(error, self._schema) from error
+
+    async def _end_borrowed(self, error: BaseException | None) -> None:
+        """Commit what was begun on a borrowed connection, or undo it because of an error."""
+        block, self._borrowed = self._borrowed, None
+        if block is None:
+            return
+        try:
+            await block.__aexit__(None if error is None else type(error), error, None)
+        except Exception as failure:
+            if error is None:
+                raise _told(failure, self._schema) from failure
 
     async def _give_back(self) -> None:
         if self._connection is None:
@@ -180,6 +202,7 @@ class SyncSession:
         self._connection: OwnConnection | None = None
         self._in_transaction = False
         self._is_stale = False
+        self._borrowed: AbstractContextManager[Any] | None = None
         self.may_repeat = True
 
     def run(self, steps: Steps[R]) -> R:
@@ -191,6 +214,7 @@ class SyncSession:
                     step = advance()
                 except StopIteration as done:
                     self._end("commit")
+                    self._end_borrowed(None)
                     return cast("R", done.value)
                 try:
                     rows = self._take(step)
@@ -201,6 +225,9 @@ class SyncSession:
                     advance = partial(steps.throw, _told(error, self._schema))
                 else:
                     advance = partial(steps.send, rows)
+        except BaseException as error:
+            self._end_borrowed(error)
+            raise
         finally:
             steps.close()
             self._give_back()
@@ -241,8 +268,12 @@ class SyncSession:
         return connection.fetch(text, step.statement.ordered(step.parameters))
 
     def _turn(self, step: Transaction | Commit | Rollback) -> None:
-        """End the transaction that is open, and perhaps begin one; those of a borrowed connection are its owner's."""
+        """End the transaction that is open, and perhaps begin one. A transaction of the owner of a connection stays."""
         if isinstance(step, Transaction) and step.using is not None:
+            if self._borrowed is None:
+                block = sync_transaction_on(step.using)
+                block.__enter__()
+                self._borrowed = block
             return
         self._end("rollback" if isinstance(step, Rollback) else "commit")
         if isinstance(step, Transaction):
@@ -264,6 +295,17 @@ class SyncSession:
             self._connection.fetch(command)
         except psycopg.Error as error:
             raise _told(error, self._schema) from error
+
+    def _end_borrowed(self, error: BaseException | None) -> None:
+        """Commit what was begun on a borrowed connection, or undo it because of an error."""
+        block, self._borrowed = self._borrowed, None
+        if block is None:
+            return
+        try:
+            block.__exit__(None if error is None else type(error), error, None)
+        except Exception as failure:
+            if error is None:
+                raise _told(failure, self._schema) from failure
 
     def _give_back(self) -> None:
         if self._connection is None:

@@ -46,7 +46,7 @@ class Script(msgspec.Struct, frozen=True):
 class Transaction(msgspec.Struct, frozen=True):
     """Commit what came before, and make one transaction of what follows.
 
-    On a borrowed connection nothing happens: transactions are its owner's business.
+    On a borrowed connection only where none is open: else the transaction is its owner's business.
     """
 
     using: Any = None
