@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.database.failures import sqlstate_of
 from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait, repeated
-from ferryman.errors import DatabaseError, InvalidJobError
+from ferryman.errors import DatabaseError, InvalidJobError, SchemaMissingError
 from ferryman.jobs import check_identifier
 from ferryman.queries import cleaning
 
@@ -30,8 +30,9 @@ class CleanupTask(Enum):
     """One kind of clearing away."""
 
     GC_TASK_IDENTIFIERS = "GC_TASK_IDENTIFIERS"
-    """Delete tasks that no job refers to, except those of this application and those named as kept.
+    """Delete tasks that no job refers to, unless they are named as kept.
 
+    Those of this application, of registered workers and of stored schedules stay.
     A Node or Rust worker that is running keeps the number of a deleted task, and does not see jobs that are added
     for it later, until it restarts: name its tasks as kept.
     """
@@ -75,7 +76,8 @@ def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> 
     if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen:
         [(failed_jobs,)] = yield cleaning.delete_failed_jobs(age)
     if CleanupTask.GC_TASK_IDENTIFIERS in chosen:
-        identifiers = yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(kept))
+        known = yield from _known_tasks()
+        identifiers = yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks([*kept, *known]))
     if CleanupTask.GC_JOB_QUEUES in chosen:
         queues = yield from under_lock(cleaning.LOCK_QUEUES, cleaning.delete_unused_queues())
     return Cleaned(
@@ -83,6 +85,17 @@ def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> 
         queue_names=tuple(row[0] for row in queues),
         failed_jobs=failed_jobs,
     )
+
+
+def _known_tasks() -> Steps[list[str]]:
+    """Tasks of registered workers and stored schedules: a busy worker keeps the number of a task that was deleted."""
+    from ferryman.queries import health  # noqa: PLC0415 - brings many statements
+
+    try:
+        rows = yield health.KNOWN_TASKS
+    except SchemaMissingError:  # without the extensions nobody can register
+        return []
+    return [identifier for (identifier,) in rows]
 
 
 def under_lock(lock: Script, delete: Call) -> Steps[Sequence[Row]]:

@@ -50,10 +50,7 @@ def _repaired(core: Core, repair: Repair) -> Steps[Repaired]:
         case Repair.UNUSED_QUEUES:
             names = (yield from cleanup(core, [CleanupTask.GC_JOB_QUEUES])).queue_names
         case Repair.UNUSED_TASKS:
-            known = yield health.KNOWN_TASKS
-            kept = [identifier for (identifier,) in known]
-            cleaned = yield from cleanup(core, [CleanupTask.GC_TASK_IDENTIFIERS], keep_task_identifiers=kept)
-            names = cleaned.task_identifiers
+            names = (yield from cleanup(core, [CleanupTask.GC_TASK_IDENTIFIERS])).task_identifiers
         case never:
             assert_never(never)
     return Repaired(repair, len(names), tuple(names))
