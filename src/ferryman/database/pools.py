@@ -43,7 +43,7 @@ SECONDS_OF_LIFE = 3600.0
 SECONDS_UNASKED = 60.0
 """One that was idle for longer is asked before it is used: what lies between forgets silent connections."""
 SECONDS_FOR_PROOF = 5.0
-_OPTIONS: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_SECONDS}
+_OPTIONS: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_SECONDS, "client_encoding": "utf8"}
 _NO_SCHEMA = SchemaName("public")
 _BACKEND_PID = load_statement(__package__, "backend_pid").text(_NO_SCHEMA, Style.NUMBERED)
 _DEFAULT_ISOLATION = load_statement(__package__, "default_isolation").text(_NO_SCHEMA, Style.NUMBERED)
