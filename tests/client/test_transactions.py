@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -400,3 +401,19 @@ def test_many_blocking_adds_are_all_or_none_on_a_connection_without_a_transactio
         connection.execute("drop trigger refuse on graphile_worker._private_jobs")
         sync_client.add_raw_jobs(MIXED, using=using)
         assert sync_client.counts().total == 2
+
+
+@_of_django
+def test_times_have_a_zone_also_where_django_leaves_zones_out(
+    sync_client: SyncClient, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_an_hour = datetime.now(UTC) + timedelta(hours=1)
+    with _django_connection(database) as using:
+        monkeypatch.setattr(settings, "USE_TZ", False)
+        later = sync_client.add_raw_job("x", {}, JobSpec(run_at=in_an_hour), using=using)
+        keyed = sync_client.add_raw_job("x", {}, JobSpec(run_at=in_an_hour, job_key="k"), using=using)
+
+        assert sync_client.get_job(later.id, using=using) == later == sync_client.get_job(later.id)
+        assert sync_client.get_job(keyed.id) == keyed
+        with using.cursor() as cursor:
+            assert cursor.execute("select now()").fetchone()[0].tzinfo is None, "it is as it was for the caller"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 from psycopg.rows import tuple_row
+from psycopg.types.datetime import TimestamptzLoader
 
 from ferryman.database.statements import Style
 from ferryman.errors import ConfigurationError
@@ -103,6 +104,8 @@ def _sqlalchemy_text(call: Call, schema: SchemaName) -> Any:
 
 def _fetch_django(call: Call, schema: SchemaName) -> Sequence[Row]:
     with django_connection(call.using).cursor() as cursor:
+        if isinstance(cursor.cursor, psycopg.Cursor):  # where USE_TZ is False, Django's own loader leaves zones out
+            cursor.cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
         cursor.execute(call.statement.text(schema, Style.FORMATTED), dict(call.parameters))
         rows: Sequence[Row] = cursor.fetchall()
         return rows

@@ -78,7 +78,9 @@ class AsyncSession:
                     rows = await self._take(step)
                 except FerrymanError:
                     raise
-                except Exception as error:  # noqa: BLE001 - each borrowed library raises errors of its own
+                except Exception as error:
+                    if isinstance(step, Repeat):  # what the database said was told already
+                        raise
                     self._is_stale = self._is_stale or is_stale(error)
                     advance = partial(steps.throw, _told(error, self._schema))
                 else:
@@ -220,7 +222,9 @@ class SyncSession:
                     rows = self._take(step)
                 except FerrymanError:
                     raise
-                except Exception as error:  # noqa: BLE001 - each borrowed library raises errors of its own
+                except Exception as error:
+                    if isinstance(step, Repeat):  # what the database said was told already
+                        raise
                     self._is_stale = self._is_stale or is_stale(error)
                     advance = partial(steps.throw, _told(error, self._schema))
                 else:
