@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, LiteralString
 
@@ -22,6 +23,7 @@ from ferryman import (
 )
 from ferryman.database.own import OwnAsyncConnection
 from ferryman.errors import InvalidJobError, InvalidPayloadError
+from ferryman.hooks import BeforeJobSchedule, HookRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -290,3 +292,35 @@ async def test_many_producers_introduce_the_same_tasks_and_queues_at_once(databa
         assert len({job.id for batch in batches for job in batch}) == 600
         assert len({job.id for job in singles}) == 50
         assert (await client.counts()).total == 650
+
+
+@dataclass
+class Options:
+    colour: str
+
+
+RED = Options("red")
+
+
+@pytest.mark.parametrize("has_hook", [False, True])
+@pytest.mark.parametrize(
+    "spec", [JobSpec(), JobSpec(job_key="k"), JobSpec(job_key="d", job_key_mode=JobKeyMode.UNSAFE_DEDUPE)]
+)
+async def test_a_payload_that_stands_for_a_default_stays_null_with_a_key_or_a_hook(
+    database: str, connection: psycopg.Connection, spec: JobSpec, *, has_hook: bool
+) -> None:
+    app = App(database)
+
+    @app.task
+    def paint(options: Options = RED) -> None: ...
+
+    hooks = HookRegistry()
+    if has_hook:
+        hooks.on(BeforeJobSchedule, lambda _event: None)
+    async with app.client(hooks=hooks) as client:
+        one = await client.add_job(paint.job(), spec)
+        many = [] if spec.job_key_mode is JobKeyMode.UNSAFE_DEDUPE else await client.add_jobs([(paint.job(), spec)])
+
+    stored = connection.execute("select distinct payload::text from graphile_worker._private_jobs").fetchall()
+    assert [job.payload for job in [one, *many]] == [None] * (1 + len(many))
+    assert stored == [("null",)]

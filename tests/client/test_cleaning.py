@@ -92,6 +92,29 @@ async def test_only_tasks_that_nobody_knows_are_deleted(database: str, connectio
     assert _names(connection, "identifier", "_private_tasks") == {"known", "kept", "used"}
 
 
+async def test_tasks_of_registered_workers_are_kept_whoever_cleans_up(
+    client: Client, connection: psycopg.Connection
+) -> None:
+    """A busy worker would not see jobs that are added for them later: they would have another number."""
+    for identifier in ("idle", "forgotten"):
+        await _use_and_finish(client, identifier, "q")
+    connection.execute(
+        "insert into graphile_worker._private_workers (id, last_heartbeat_at, metadata) "
+        """values ('busy', now(), '{"tasks": ["idle"]}')"""
+    )
+
+    assert (await client.cleanup([TASKS])).task_identifiers == ("forgotten",)
+
+
+async def test_tasks_are_cleaned_up_where_workers_cannot_register(
+    client: Client, connection: psycopg.Connection
+) -> None:
+    await _use_and_finish(client, "forgotten", "q")
+    await client.uninstall_extensions()
+
+    assert (await client.cleanup([TASKS])).task_identifiers == ("forgotten",)
+
+
 async def test_all_three_together_start_with_the_jobs(client: Client, connection: psycopg.Connection) -> None:
     await client.add_raw_job("x", {}, JobSpec(queue_name="q", max_attempts=1))
     connection.execute("update graphile_worker._private_jobs set attempts = 1")

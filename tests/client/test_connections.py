@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from ferryman import App, Client, SyncClient
+from ferryman import App, Client, JobSpec, SyncClient
 from ferryman.database.addresses import find_address
 from ferryman.database.own import OwnAsyncConnection
 from ferryman.database.pools import open_async_pool
@@ -20,6 +21,7 @@ from ferryman.database.steps import Transaction, Wait
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.errors import (
     ConfigurationError,
+    DatabaseError,
     DatabaseUnavailableError,
     NoDatabaseError,
     SchemaMissingError,
@@ -27,6 +29,7 @@ from ferryman.errors import (
 from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ferryman.database.steps import Steps
@@ -305,3 +308,36 @@ def test_an_embedded_server_is_never_chosen_silently(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(EmbeddedPostgres, "start", lambda _self: pytest.fail("started a server unasked"))
     with pytest.raises(NoDatabaseError), SyncClient():
         pass
+
+
+@pytest.fixture
+def other_encoding(request: pytest.FixtureRequest, connection: psycopg.Connection) -> Iterator[str]:
+    """A database with an encoding that is not UTF8."""
+    name = f"{connection.info.dbname}_{request.param.lower()}"
+    connection.execute(f"create database {name} encoding '{request.param}' locale 'C' template template0")
+    yield make_conninfo(connection.info.dsn, dbname=name, password=connection.info.password)
+    connection.execute(f"drop database {name} with (force)")
+
+
+@pytest.mark.parametrize("other_encoding", ["SQL_ASCII", "LATIN1"], indirect=True)
+def test_a_database_with_another_encoding_stores_what_it_can(other_encoding: str) -> None:
+    with SyncClient(other_encoding) as client:
+        client.migrate()
+        keyed = client.add_raw_job("x", "é", JobSpec(job_key="k"))
+        assert client.get_job(keyed.id) == keyed
+        if "latin1" in other_encoding:
+            with pytest.raises(DatabaseError, match="22P05"):
+                client.add_raw_job("x", "🚢")
+
+
+async def test_dates_are_read_whatever_style_the_database_has_for_a_default(
+    database: str, connection: psycopg.Connection
+) -> None:
+    connection.execute(f"alter database {connection.info.dbname} set datestyle = 'German'")
+    in_an_hour = datetime.now(UTC) + timedelta(hours=1)
+    async with Client(database) as client:
+        job = await client.add_raw_job("x", {}, JobSpec(job_key="k", run_at=in_an_hour))
+        assert await client.get_job(job.id) == job
+    with SyncClient(database) as blocking:
+        assert blocking.get_job(job.id) == job
+    assert job.run_at == in_an_hour

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -19,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from ferryman import Client, JobKeyMode, JobSpec, RawJobSpec, RescheduleJobOptions, SyncClient
-from ferryman.errors import ConfigurationError, SchemaMissingError
+from ferryman.errors import ConfigurationError, DatabaseError, SchemaMissingError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -131,6 +132,12 @@ def _django_alias(dsn: str) -> Iterator[Any]:
 
 @contextmanager
 def _django_atomic(dsn: str) -> Iterator[Any]:
+    with _django_connection(dsn) as wrapper, transaction.atomic(using="default"):
+        yield wrapper
+
+
+@contextmanager
+def _django_connection(dsn: str) -> Iterator[Any]:
     if not settings.configured:
         settings.configure(USE_TZ=True, DATABASES={})
         django.setup()
@@ -148,8 +155,7 @@ def _django_atomic(dsn: str) -> Iterator[Any]:
         }
     )["default"]
     try:
-        with transaction.atomic(using="default"):
-            yield connections["default"]
+        yield connections["default"]
     finally:
         connections["default"].close()
         del connections["default"]
@@ -283,3 +289,131 @@ def test_a_missing_schema_is_named_in_blocking_code_too(empty_database: str, kin
 
     with pytest.raises(SchemaMissingError, match="is not installed"), kind(empty_database) as using:
         client.add_raw_job("x", {}, using=using)
+
+
+@asynccontextmanager
+async def _psycopg_async_autocommit(dsn: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def _asyncpg_alone(dsn: str) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(dsn=_as_url(dsn))
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def _sqlalchemy_asyncpg_autocommit(dsn: str) -> AsyncIterator[Any]:
+    engine = create_async_engine(_url(dsn, "postgresql+asyncpg"), isolation_level="AUTOCOMMIT")
+    try:
+        async with engine.connect() as connection:
+            yield connection
+    finally:
+        await engine.dispose()
+
+
+@asynccontextmanager
+async def _sqlalchemy_psycopg_session_autocommit(dsn: str) -> AsyncIterator[Any]:
+    engine = create_async_engine(_url(dsn, "postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+    try:
+        async with AsyncSession(engine) as session:
+            yield session
+    finally:
+        await engine.dispose()
+
+
+@contextmanager
+def _psycopg_sync_autocommit(dsn: str) -> Iterator[Any]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+@contextmanager
+def _sqlalchemy_session_autocommit(dsn: str) -> Iterator[Any]:
+    engine = create_engine(_url(dsn, "postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+    try:
+        with Session(engine) as session:
+            yield session
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _django_alone(dsn: str) -> Iterator[Any]:
+    with _django_connection(dsn):
+        yield "default"
+
+
+def _refuse_keys(connection: psycopg.Connection) -> None:
+    connection.execute(
+        "create function public.refuse() returns trigger language plpgsql as "
+        "$$ begin raise exception 'no' using errcode = '23514'; end $$"
+    )
+    connection.execute(
+        "create trigger refuse before insert on graphile_worker._private_jobs "
+        "for each row when (new.key is not null) execute function public.refuse()"
+    )
+
+
+MIXED = [RawJobSpec("x", {}), RawJobSpec("x", {}, KEYED)]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        _psycopg_async_autocommit,
+        _asyncpg_alone,
+        _sqlalchemy_asyncpg_autocommit,
+        _sqlalchemy_psycopg_session_autocommit,
+    ],
+)
+async def test_many_async_adds_are_all_or_none_on_a_connection_without_a_transaction(
+    client: Client, connection: psycopg.Connection, database: str, kind: AsyncKind
+) -> None:
+    _refuse_keys(connection)
+    async with kind(database) as using:
+        with pytest.raises(DatabaseError, match="23514"):
+            await client.add_raw_jobs(MIXED, using=using)
+        assert (await client.counts()).total == 0
+
+        connection.execute("drop trigger refuse on graphile_worker._private_jobs")
+        await client.add_raw_jobs(MIXED, using=using)
+        assert (await client.counts()).total == 2
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [_psycopg_sync_autocommit, _sqlalchemy_session_autocommit, pytest.param(_django_alone, marks=_of_django)],
+)
+def test_many_blocking_adds_are_all_or_none_on_a_connection_without_a_transaction(
+    sync_client: SyncClient, connection: psycopg.Connection, database: str, kind: SyncKind
+) -> None:
+    _refuse_keys(connection)
+    with kind(database) as using:
+        with pytest.raises(DatabaseError, match="23514"):
+            sync_client.add_raw_jobs(MIXED, using=using)
+        assert sync_client.counts().total == 0
+
+        connection.execute("drop trigger refuse on graphile_worker._private_jobs")
+        sync_client.add_raw_jobs(MIXED, using=using)
+        assert sync_client.counts().total == 2
+
+
+@_of_django
+def test_times_have_a_zone_also_where_django_leaves_zones_out(
+    sync_client: SyncClient, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_an_hour = datetime.now(UTC) + timedelta(hours=1)
+    with _django_connection(database) as using:
+        monkeypatch.setattr(settings, "USE_TZ", False)
+        later = sync_client.add_raw_job("x", {}, JobSpec(run_at=in_an_hour), using=using)
+        keyed = sync_client.add_raw_job("x", {}, JobSpec(run_at=in_an_hour, job_key="k"), using=using)
+
+        assert sync_client.get_job(later.id, using=using) == later == sync_client.get_job(later.id)
+        assert sync_client.get_job(keyed.id) == keyed
+        with using.cursor() as cursor:
+            assert cursor.execute("select now()").fetchone()[0].tzinfo is None, "it is as it was for the caller"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferryman.client.insertion import add_keyed, dedupe, insert_many, insert_one, slices
-from ferryman.database.steps import Decide, Transaction
+from ferryman.database.steps import Decide, Transaction, repeated
 from ferryman.errors import InvalidJobError, JobScheduleFailedError, JobScheduleSkippedError
 from ferryman.hooks import BeforeJobSchedule, Continue, Skip
 from ferryman.jobs import JobKeyMode, JobSpec, NewJob, RawJobSpec
+from ferryman.tasks.forms import is_null
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,7 +34,7 @@ def add_job(
     using: your own connection or session; the job is then part of your transaction
     """
     asked = yield from _asked(core, core.new_job(job, spec))
-    added = yield from _add_one(asked, notify=notify, using=using)
+    added = yield from repeated(partial(_add_one, asked, notify=notify, using=using))
     return added
 
 
@@ -47,7 +49,7 @@ def add_raw_job(
 ) -> Steps[Job]:
     """Add a job for a task that this program need not know. None is stored as `{}`, as in Node."""
     asked = yield from _asked(core, core.raw_job(identifier, payload, spec))
-    added = yield from _add_one(asked, notify=notify, using=using)
+    added = yield from repeated(partial(_add_one, asked, notify=notify, using=using))
     return added
 
 
@@ -61,7 +63,7 @@ def add_jobs(
     `PRESERVE_RUN_AT`, that holds for every job in the call; `UNSAFE_DEDUPE` is refused.
     """
     asked = yield from _all_asked(core, core.new_jobs(jobs))
-    added = yield from _add_many(asked, notify=notify, using=using)
+    added = yield from repeated(partial(_add_many, asked, notify=notify, using=using))
     return added
 
 
@@ -69,7 +71,7 @@ def add_raw_jobs(core: Core, jobs: Iterable[RawJobSpec], *, notify: bool = True,
     """Add many jobs for tasks that this program need not know; see `add_jobs` for the rules."""
     made = [core.raw_job(job.identifier, job.payload, job.spec) for job in jobs]
     asked = yield from _all_asked(core, made)
-    added = yield from _add_many(asked, notify=notify, using=using)
+    added = yield from repeated(partial(_add_many, asked, notify=notify, using=using))
     return added
 
 
@@ -93,7 +95,7 @@ def add_batch_job(
     asked = yield from _asked(core, job)
     if not asked.payload_json.startswith("[") or asked.payload_json == "[]":
         raise InvalidJobError("before_job_schedule must return a JSON array for batch jobs, with at least one item")
-    added = yield from _add_one(asked, notify=notify, using=using)
+    added = yield from repeated(partial(_add_one, asked, notify=notify, using=using))
     return added
 
 
@@ -114,6 +116,8 @@ def _asked(core: Core, job: NewJob) -> Steps[NewJob]:
     event = BeforeJobSchedule(identifier=job.identifier, payload=json.loads(job.payload_json), spec=job.spec)
     [(answer,)] = yield Decide(core.hooks, event)
     match answer:
+        case Continue(payload=None) if is_null(job.payload_json):
+            return job  # null, and not no payload
         case Continue(payload=payload):
             return core.raw_job(job.identifier, payload, job.spec)
         case Skip():

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, Ty
 
 from ferryman.client import adding, cleaning, health, managing, reading, recovering, schema
 from ferryman.client.base import BaseClient
-from ferryman.client.retrying import pause_before, should_try_again
 from ferryman.database.pools import open_async_pool
-from ferryman.database.sessions import AsyncSession
-from ferryman.errors import DatabaseError
+from ferryman.database.sessions import perform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -135,16 +133,7 @@ class Client(BaseClient):
         return self._own_pool()
 
     async def _perform(self, start: Callable[[], Steps[R]]) -> R:
-        attempt = 1
-        while True:
-            session = AsyncSession(self._own_pool, self._schema)
-            try:
-                return await session.run(start())
-            except DatabaseError as error:
-                if not should_try_again(error, attempt, has_borrowed=session.has_borrowed):
-                    raise
-            await asyncio.sleep(pause_before(attempt))
-            attempt += 1
+        return await perform(self._own_pool, self._schema, start)
 
     def _own_pool(self) -> AsyncPool:
         if self._pool is None:

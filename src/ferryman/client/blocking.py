@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from ferryman.client import adding, cleaning, health, managing, reading, recovering, schema
 from ferryman.client.base import BaseClient
-from ferryman.client.retrying import pause_before, should_try_again
 from ferryman.database.pools import open_sync_pool
-from ferryman.database.sessions import SyncSession
-from ferryman.errors import DatabaseError
+from ferryman.database.sessions import perform_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,16 +123,7 @@ class SyncClient(BaseClient):
         self.close()
 
     def _perform(self, start: Callable[[], Steps[R]]) -> R:
-        attempt = 1
-        while True:
-            session = SyncSession(self._own_pool, self._schema)
-            try:
-                return session.run(start())
-            except DatabaseError as error:
-                if not should_try_again(error, attempt, has_borrowed=session.has_borrowed):
-                    raise
-            time.sleep(pause_before(attempt))
-            attempt += 1
+        return perform_blocking(self._own_pool, self._schema, start)
 
     def _own_pool(self) -> SyncPool:
         if self._pool is None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferryman.database.failures import sqlstate_of
-from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait
-from ferryman.errors import DatabaseError, InvalidJobError
+from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait, repeated
+from ferryman.errors import DatabaseError, InvalidJobError, SchemaMissingError
 from ferryman.jobs import check_identifier
 from ferryman.queries import cleaning
 
@@ -29,8 +30,9 @@ class CleanupTask(Enum):
     """One kind of clearing away."""
 
     GC_TASK_IDENTIFIERS = "GC_TASK_IDENTIFIERS"
-    """Delete tasks that no job refers to, except those of this application and those named as kept.
+    """Delete tasks that no job refers to, unless they are named as kept.
 
+    Those of this application, of registered workers and of stored schedules stay.
     A Node or Rust worker that is running keeps the number of a deleted task, and does not see jobs that are added
     for it later, until it restarts: name its tasks as kept.
     """
@@ -65,12 +67,17 @@ def cleanup(
     kept = {*core.tasks, *keep_task_identifiers}
     for identifier in kept:
         check_identifier(identifier)
+    cleaned = yield from repeated(partial(_clean, chosen, sorted(kept), age))
+    return cleaned
 
+
+def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> Steps[Cleaned]:
     failed_jobs, queues, identifiers = 0, (), ()  # type: int, Sequence[Row], Sequence[Row]
     if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen:
         [(failed_jobs,)] = yield cleaning.delete_failed_jobs(age)
     if CleanupTask.GC_TASK_IDENTIFIERS in chosen:
-        identifiers = yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(sorted(kept)))
+        known = yield from _known_tasks()
+        identifiers = yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks([*kept, *known]))
     if CleanupTask.GC_JOB_QUEUES in chosen:
         queues = yield from under_lock(cleaning.LOCK_QUEUES, cleaning.delete_unused_queues())
     return Cleaned(
@@ -78,6 +85,17 @@ def cleanup(
         queue_names=tuple(row[0] for row in queues),
         failed_jobs=failed_jobs,
     )
+
+
+def _known_tasks() -> Steps[list[str]]:
+    """Tasks of registered workers and stored schedules: a busy worker keeps the number of a task that was deleted."""
+    from ferryman.queries import health  # noqa: PLC0415 - brings many statements
+
+    try:
+        rows = yield health.KNOWN_TASKS
+    except SchemaMissingError:  # without the extensions nobody can register
+        return []
+    return [identifier for (identifier,) in rows]
 
 
 def under_lock(lock: Script, delete: Call) -> Steps[Sequence[Row]]:

@@ -11,6 +11,7 @@ from ferryman.errors import JobNotAddedError
 from ferryman.jobs import Job, JobState, NewJob
 from ferryman.queries import adding
 from ferryman.queries.rows import job_from_row
+from ferryman.tasks.forms import is_null
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,11 +123,10 @@ def _schedule(identifier: str, spec: JobSpec) -> dict[str, Any]:
 
 
 def _record(job: NewJob) -> dict[str, Any]:
-    return {
-        **_schedule(job.identifier, job.spec),
-        "payload": msgspec.Raw(job.payload_json.encode()),
-        "job_key": job.spec.job_key,
-    }
+    record = {**_schedule(job.identifier, job.spec), "job_key": job.spec.job_key}
+    if not is_null(job.payload_json):
+        record["payload"] = msgspec.Raw(job.payload_json.encode())
+    return record
 
 
 def _all_as_added(jobs: Sequence[NewJob], ids: Sequence[int], now: datetime) -> list[Job]:

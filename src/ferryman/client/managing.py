@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ferryman.database.steps import repeated
 from ferryman.errors import InvalidJobError
 from ferryman.jobs import MAX_KEY_LENGTH, RescheduleJobOptions, check_identifier, check_storable, check_text
 from ferryman.queries import managing
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ferryman.client.core import Core
-    from ferryman.database.steps import Row, Steps
+    from ferryman.database.steps import Call, Row, Steps
     from ferryman.jobs import Job
 
 BIGINT_MIN, BIGINT_MAX = -(2**63), 2**63 - 1
@@ -34,7 +36,7 @@ def complete_jobs(_core: Core, job_ids: Iterable[int], *, using: Any = None) -> 
     ids = check_ids(job_ids)
     if not ids:
         return []
-    rows = yield managing.complete_jobs(ids, using=using)
+    rows = yield from repeated(partial(_ask, managing.complete_jobs(ids, using=using)))
     return _in_order(ids, rows)
 
 
@@ -47,7 +49,7 @@ def permanently_fail_jobs(
         check_storable("reason", reason)
     if not ids:
         return []
-    rows = yield managing.permanently_fail_jobs(ids, reason, using=using)
+    rows = yield from repeated(partial(_ask, managing.permanently_fail_jobs(ids, reason, using=using)))
     return _in_order(ids, rows)
 
 
@@ -62,7 +64,7 @@ def reschedule_jobs(
     ids = check_ids(job_ids)
     if not ids:
         return []
-    rows = yield managing.reschedule_jobs(ids, options, using=using)
+    rows = yield from repeated(partial(_ask, managing.reschedule_jobs(ids, options, using=using)))
     if rows:
         yield managing.wake_workers(len(rows), using=using)
     return _in_order(ids, rows)
@@ -97,7 +99,7 @@ def force_unlock_workers(_core: Core, worker_ids: Iterable[str], *, using: Any =
     ids = _checked_workers(worker_ids)
     if not ids:
         return
-    yield managing.force_unlock_workers(ids, using=using)
+    yield from repeated(partial(_ask, managing.force_unlock_workers(ids, using=using)))
     yield managing.wake_workers(len(ids), using=using)
 
 
@@ -121,6 +123,11 @@ def _checked_workers(worker_ids: Iterable[str]) -> list[str]:
             raise InvalidJobError(f"a worker id must be a string, not {type(worker_id).__name__}")
         check_storable("a worker id", worker_id)
     return ids
+
+
+def _ask(call: Call) -> Steps[Sequence[Row]]:
+    rows = yield call
+    return rows
 
 
 def _in_order(ids: Sequence[int], rows: Sequence[Row]) -> list[Job]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from ferryman.client.cleaning import CleanupTask, cleanup, under_lock
+from ferryman.database.steps import repeated
 from ferryman.errors import InvalidJobError
 from ferryman.health import HealthLimits, Repair, Repaired
 from ferryman.health.worker_checks import NODE_LOCK_SECONDS
@@ -19,8 +21,13 @@ if TYPE_CHECKING:
 
 def repair(core: Core, repairs: Iterable[Repair | str]) -> Steps[tuple[Repaired, ...]]:
     """Mend these things, one after the other."""
+    done = yield from repeated(partial(_all_repaired, core, _checked(repairs)))
+    return done
+
+
+def _all_repaired(core: Core, repairs: Sequence[Repair]) -> Steps[tuple[Repaired, ...]]:
     done = []
-    for each in _checked(repairs):
+    for each in repairs:
         repaired = yield from _repaired(core, each)
         done.append(repaired)
     return tuple(done)
@@ -43,10 +50,7 @@ def _repaired(core: Core, repair: Repair) -> Steps[Repaired]:
         case Repair.UNUSED_QUEUES:
             names = (yield from cleanup(core, [CleanupTask.GC_JOB_QUEUES])).queue_names
         case Repair.UNUSED_TASKS:
-            known = yield health.KNOWN_TASKS
-            kept = [identifier for (identifier,) in known]
-            cleaned = yield from cleanup(core, [CleanupTask.GC_TASK_IDENTIFIERS], keep_task_identifiers=kept)
-            names = cleaned.task_identifiers
+            names = (yield from cleanup(core, [CleanupTask.GC_TASK_IDENTIFIERS])).task_identifiers
         case never:
             assert_never(never)
     return Repaired(repair, len(names), tuple(names))

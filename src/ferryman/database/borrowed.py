@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 from psycopg.rows import tuple_row
+from psycopg.types.datetime import TimestamptzLoader
 
 from ferryman.database.statements import Style
 from ferryman.errors import ConfigurationError
@@ -29,9 +30,9 @@ def async_fetch_for(using: Any) -> AsyncFetch:
     """How to run a statement on this async connection; `ConfigurationError` when that cannot be done."""
     if isinstance(using, psycopg.AsyncConnection):
         return _fetch_psycopg_async
-    if _is_a(using, "asyncpg", "Connection") or _is_a(using, "asyncpg.pool", "PoolConnectionProxy"):
+    if is_a(using, "asyncpg", "Connection") or is_a(using, "asyncpg.pool", "PoolConnectionProxy"):
         return _fetch_asyncpg
-    if _is_a(using, "sqlalchemy.ext.asyncio", "AsyncConnection", "AsyncSession", "async_scoped_session"):
+    if is_a(using, "sqlalchemy.ext.asyncio", "AsyncConnection", "AsyncSession", "async_scoped_session"):
         return _fetch_sqlalchemy_async
     if _find_sync_fetch(using) is not None:
         raise ConfigurationError(
@@ -59,9 +60,9 @@ def sync_fetch_for(using: Any) -> SyncFetch:
 def _find_sync_fetch(using: Any) -> SyncFetch | None:
     if isinstance(using, psycopg.Connection):
         return _fetch_psycopg_sync
-    if _is_a(using, "sqlalchemy", "Connection") or _is_a(using, "sqlalchemy.orm", "Session", "scoped_session"):
+    if is_a(using, "sqlalchemy", "Connection") or is_a(using, "sqlalchemy.orm", "Session", "scoped_session"):
         return _fetch_sqlalchemy_sync
-    if isinstance(using, str) or _is_a(using, "django.db.backends.base.base", "BaseDatabaseWrapper"):
+    if isinstance(using, str) or is_a(using, "django.db.backends.base.base", "BaseDatabaseWrapper"):
         return _fetch_django
     return None
 
@@ -102,13 +103,16 @@ def _sqlalchemy_text(call: Call, schema: SchemaName) -> Any:
 
 
 def _fetch_django(call: Call, schema: SchemaName) -> Sequence[Row]:
-    with _django_connection(call.using).cursor() as cursor:
+    with django_connection(call.using).cursor() as cursor:
+        if isinstance(cursor.cursor, psycopg.Cursor):  # where USE_TZ is False, Django's own loader leaves zones out
+            cursor.cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
         cursor.execute(call.statement.text(schema, Style.FORMATTED), dict(call.parameters))
         rows: Sequence[Row] = cursor.fetchall()
         return rows
 
 
-def _django_connection(using: Any) -> Any:
+def django_connection(using: Any) -> Any:
+    """The connection that an alias names."""
     if not isinstance(using, str):
         return using
     django_db = sys.modules.get("django.db")
@@ -117,7 +121,8 @@ def _django_connection(using: Any) -> Any:
     return django_db.connections[using]
 
 
-def _is_a(using: Any, module: str, *names: str) -> bool:
+def is_a(using: Any, module: str, *names: str) -> bool:
+    """Whether this is an instance of one of these classes, if their module is loaded."""
     loaded = sys.modules.get(module)
     kinds = tuple(kind for name in names if isinstance(kind := getattr(loaded, name, None), type))
     return isinstance(using, kinds)

@@ -8,10 +8,12 @@ time is up, and after a long outage might be asleep when the server is back.
 from __future__ import annotations
 
 import asyncio
+import os
 import select
 import threading
 import time
-from contextlib import asynccontextmanager
+import weakref
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import psycopg
@@ -41,7 +43,7 @@ SECONDS_OF_LIFE = 3600.0
 SECONDS_UNASKED = 60.0
 """One that was idle for longer is asked before it is used: what lies between forgets silent connections."""
 SECONDS_FOR_PROOF = 5.0
-_OPTIONS: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_SECONDS}
+_OPTIONS: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_SECONDS, "client_encoding": "utf8"}
 _NO_SCHEMA = SchemaName("public")
 _BACKEND_PID = load_statement(__package__, "backend_pid").text(_NO_SCHEMA, Style.NUMBERED)
 _DEFAULT_ISOLATION = load_statement(__package__, "default_isolation").text(_NO_SCHEMA, Style.NUMBERED)
@@ -86,6 +88,15 @@ class _Idle(Generic[C]):
         connections, self._connections = self._connections, []
         return [connection for _, connection in connections]
 
+    def cut(self) -> None:
+        """Forget all connections without a word to the server: another process talks over the same sockets."""
+        for connection in self.empty():
+            nothing = os.open(os.devnull, os.O_RDWR)
+            with suppress(psycopg.Error):  # it has no socket any more
+                os.dup2(nothing, connection.pgconn.socket, inheritable=False)
+            os.close(nothing)
+            connection.pgconn.finish()
+
     def _is_outdated(self, connection: C) -> bool:
         return self._may_write and connection.is_read_only
 
@@ -102,6 +113,7 @@ class AsyncPool:
         self._address = address
         self._size = size
         self._turns = asyncio.Semaphore(size)
+        _pools.add(self)
         self._idle: _Idle[OwnAsyncConnection] = _Idle()
         self._is_closed = False
         self._patience = new_patience()
@@ -140,6 +152,11 @@ class AsyncPool:
         self._is_closed = True
         for connection in self._idle.empty():
             await connection.close()
+
+    def start_anew(self) -> None:
+        """Be a pool of this process, which was forked: connections, and turns that were taken, are the parent's."""
+        self._turns = asyncio.Semaphore(self._size)
+        self._idle.cut()
 
     async def _idle_one(self) -> OwnAsyncConnection | None:
         while (found := self._idle.take()) is not None:
@@ -195,6 +212,7 @@ class SyncPool:
         self._address = address
         self._size = size
         self._turns = threading.Semaphore(size)
+        _pools.add(self)
         self._idle: _Idle[OwnConnection] = _Idle()
         self._lock = threading.Lock()
         self._is_closed = False
@@ -225,6 +243,11 @@ class SyncPool:
             idle = self._idle.empty()
         for connection in idle:
             connection.close()
+
+    def start_anew(self) -> None:
+        """Be a pool of this process, which was forked: connections, and turns that were taken, are the parent's."""
+        self._turns, self._lock = threading.Semaphore(self._size), threading.Lock()
+        self._idle.cut()
 
     def _idle_one(self) -> OwnConnection | None:
         while True:
@@ -263,6 +286,19 @@ class SyncPool:
                 raise _unreachable(self._address, error) from None
             raise
         return connection
+
+
+_pools: weakref.WeakSet[AsyncPool | SyncPool] = weakref.WeakSet()
+"""All pools of this process."""
+
+
+def _was_forked() -> None:
+    for pool in _pools:
+        pool.start_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_was_forked)
 
 
 async def open_async_pool(address: Address, *, size: int) -> AsyncPool:

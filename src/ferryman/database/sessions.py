@@ -11,18 +11,32 @@ import contextlib
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING, LiteralString, TypeVar, assert_never, cast
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar, assert_never, cast
 
 import psycopg
 
 from ferryman.database.borrowed import async_fetch_for, sync_fetch_for
+from ferryman.database.borrowed_transactions import async_transaction_on, sync_transaction_on
 from ferryman.database.failures import explain, is_stale
+from ferryman.database.retrying import pause_before, should_try_again
 from ferryman.database.statements import Style
-from ferryman.database.steps import Call, Commit, Decide, Emit, FirstProcess, Rollback, Script, Transaction, Wait
-from ferryman.errors import FerrymanError
+from ferryman.database.steps import (
+    Call,
+    Commit,
+    Decide,
+    Emit,
+    FirstProcess,
+    Repeat,
+    Rollback,
+    Script,
+    Transaction,
+    Wait,
+)
+from ferryman.errors import DatabaseError, FerrymanError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.own import OwnAsyncConnection, OwnConnection
@@ -45,7 +59,9 @@ class AsyncSession:
         self._connection: OwnAsyncConnection | None = None
         self._in_transaction = False
         self._is_stale = False
-        self.has_borrowed = False
+        self._borrowed: AbstractAsyncContextManager[Any] | None = None
+        self.may_repeat = True
+        """False once a step cannot be undone or is repeated by itself: a caller's transaction is the caller's."""
 
     async def run(self, steps: Steps[R]) -> R:
         """Carry out the steps; commit at their end, roll back when they raise."""
@@ -56,16 +72,22 @@ class AsyncSession:
                     step = advance()
                 except StopIteration as done:
                     await self._end("commit")
+                    await self._end_borrowed(None)
                     return cast("R", done.value)
                 try:
                     rows = await self._take(step)
                 except FerrymanError:
                     raise
-                except Exception as error:  # noqa: BLE001 - each borrowed library raises errors of its own
+                except Exception as error:
+                    if isinstance(step, Repeat):  # what the database said was told already
+                        raise
                     self._is_stale = self._is_stale or is_stale(error)
                     advance = partial(steps.throw, _told(error, self._schema))
                 else:
                     advance = partial(steps.send, rows)
+        except BaseException as error:
+            await self._end_borrowed(error)
+            raise
         finally:
             steps.close()
             await self._give_back()
@@ -98,6 +120,11 @@ class AsyncSession:
                 await asyncio.sleep(step.seconds)
             case FirstProcess():
                 return [((await self._own()).info.backend_pid,)]
+            case Repeat():
+                self.may_repeat = False
+                await self._end("commit")
+                await self._give_back()  # it may be the only one
+                return [(await perform(self._pool, self._schema, step.start),)]
             case never:
                 assert_never(never)
         return _NOTHING
@@ -106,7 +133,7 @@ class AsyncSession:
         if isinstance(step, Script):
             return await (await self._own()).fetch(step.statement.text(self._schema, Style.NUMBERED))
         if step.using is not None:
-            self.has_borrowed = True
+            self.may_repeat = False
             return await async_fetch_for(step.using)(step, self._schema)
         connection = await self._own()
         text = step.statement.text(self._schema, Style.NUMBERED)
@@ -114,8 +141,12 @@ class AsyncSession:
         return await fetch(text, step.statement.ordered(step.parameters))
 
     async def _turn(self, step: Transaction | Commit | Rollback) -> None:
-        """End the transaction that is open, and perhaps begin one; those of a borrowed connection are its owner's."""
+        """End the transaction that is open, and perhaps begin one. A transaction of the owner of a connection stays."""
         if isinstance(step, Transaction) and step.using is not None:
+            if self._borrowed is None:
+                block = async_transaction_on(step.using)
+                await block.__aenter__()
+                self._borrowed = block
             return
         await self._end("rollback" if isinstance(step, Rollback) else "commit")
         if isinstance(step, Transaction):
@@ -137,6 +168,17 @@ class AsyncSession:
             await self._connection.fetch(command)
         except psycopg.Error as error:
             raise _told(error, self._schema) from error
+
+    async def _end_borrowed(self, error: BaseException | None) -> None:
+        """Commit what was begun on a borrowed connection, or undo it because of an error."""
+        block, self._borrowed = self._borrowed, None
+        if block is None:
+            return
+        try:
+            await block.__aexit__(None if error is None else type(error), error, None)
+        except Exception as failure:
+            if error is None:
+                raise _told(failure, self._schema) from failure
 
     async def _give_back(self) -> None:
         if self._connection is None:
@@ -162,7 +204,8 @@ class SyncSession:
         self._connection: OwnConnection | None = None
         self._in_transaction = False
         self._is_stale = False
-        self.has_borrowed = False
+        self._borrowed: AbstractContextManager[Any] | None = None
+        self.may_repeat = True
 
     def run(self, steps: Steps[R]) -> R:
         """Carry out the steps; commit at their end, roll back when they raise."""
@@ -173,16 +216,22 @@ class SyncSession:
                     step = advance()
                 except StopIteration as done:
                     self._end("commit")
+                    self._end_borrowed(None)
                     return cast("R", done.value)
                 try:
                     rows = self._take(step)
                 except FerrymanError:
                     raise
-                except Exception as error:  # noqa: BLE001 - each borrowed library raises errors of its own
+                except Exception as error:
+                    if isinstance(step, Repeat):  # what the database said was told already
+                        raise
                     self._is_stale = self._is_stale or is_stale(error)
                     advance = partial(steps.throw, _told(error, self._schema))
                 else:
                     advance = partial(steps.send, rows)
+        except BaseException as error:
+            self._end_borrowed(error)
+            raise
         finally:
             steps.close()
             self._give_back()
@@ -203,6 +252,11 @@ class SyncSession:
                 time.sleep(step.seconds)
             case FirstProcess():
                 return [(self._own().info.backend_pid,)]
+            case Repeat():
+                self.may_repeat = False
+                self._end("commit")
+                self._give_back()
+                return [(perform_blocking(self._pool, self._schema, step.start),)]
             case never:
                 assert_never(never)
         return _NOTHING
@@ -211,15 +265,19 @@ class SyncSession:
         if isinstance(step, Script):
             return self._own().fetch(step.statement.text(self._schema, Style.NUMBERED))
         if step.using is not None:
-            self.has_borrowed = True
+            self.may_repeat = False
             return sync_fetch_for(step.using)(step, self._schema)
         connection = self._own()
         text = step.statement.text(self._schema, Style.NUMBERED)
         return connection.fetch(text, step.statement.ordered(step.parameters))
 
     def _turn(self, step: Transaction | Commit | Rollback) -> None:
-        """End the transaction that is open, and perhaps begin one; those of a borrowed connection are its owner's."""
+        """End the transaction that is open, and perhaps begin one. A transaction of the owner of a connection stays."""
         if isinstance(step, Transaction) and step.using is not None:
+            if self._borrowed is None:
+                block = sync_transaction_on(step.using)
+                block.__enter__()
+                self._borrowed = block
             return
         self._end("rollback" if isinstance(step, Rollback) else "commit")
         if isinstance(step, Transaction):
@@ -242,6 +300,17 @@ class SyncSession:
         except psycopg.Error as error:
             raise _told(error, self._schema) from error
 
+    def _end_borrowed(self, error: BaseException | None) -> None:
+        """Commit what was begun on a borrowed connection, or undo it because of an error."""
+        block, self._borrowed = self._borrowed, None
+        if block is None:
+            return
+        try:
+            block.__exit__(None if error is None else type(error), error, None)
+        except Exception as failure:
+            if error is None:
+                raise _told(failure, self._schema) from failure
+
     def _give_back(self) -> None:
         if self._connection is None:
             return
@@ -254,6 +323,34 @@ class SyncSession:
                 connection.close()
         finally:
             self._lender.putconn(connection)
+
+
+async def perform(pool: Callable[[], AsyncPool], schema: SchemaName, start: Callable[[], Steps[R]]) -> R:
+    """Carry out an operation, again from its start when PostgreSQL has undone all of it."""
+    attempt = 1
+    while True:
+        session = AsyncSession(pool, schema)
+        try:
+            return await session.run(start())
+        except DatabaseError as error:
+            if not session.may_repeat or not should_try_again(error, attempt):
+                raise
+        await asyncio.sleep(pause_before(attempt))
+        attempt += 1
+
+
+def perform_blocking(pool: Callable[[], SyncPool], schema: SchemaName, start: Callable[[], Steps[R]]) -> R:
+    """The blocking twin of `perform`."""
+    attempt = 1
+    while True:
+        session = SyncSession(pool, schema)
+        try:
+            return session.run(start())
+        except DatabaseError as error:
+            if not session.may_repeat or not should_try_again(error, attempt):
+                raise
+        time.sleep(pause_before(attempt))
+        attempt += 1
 
 
 async def _decided(step: Decide) -> object:

@@ -6,8 +6,8 @@ so `Client` can await the same steps that `SyncClient` blocks on.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -46,7 +46,7 @@ class Script(msgspec.Struct, frozen=True):
 class Transaction(msgspec.Struct, frozen=True):
     """Commit what came before, and make one transaction of what follows.
 
-    On a borrowed connection nothing happens: transactions are its owner's business.
+    On a borrowed connection only where none is open: else the transaction is its owner's business.
     """
 
     using: Any = None
@@ -88,5 +88,21 @@ class FirstProcess(msgspec.Struct, frozen=True):
     """Ask which server process answered when our own connection was made. One row with its number comes back."""
 
 
-Step: TypeAlias = Call | Script | Transaction | Commit | Rollback | Decide | Emit | Wait | FirstProcess
+class Repeat(msgspec.Struct, frozen=True):
+    """Commit what came before, and carry out these steps; again from their start when PostgreSQL has undone them all.
+
+    What came before is done once: what the caller gave may be a generator, and hooks are not asked twice. One row with
+    the result comes back.
+    """
+
+    start: Callable[[], Generator[Any, Sequence[Row], Any]]
+
+
+Step: TypeAlias = Call | Script | Transaction | Commit | Rollback | Decide | Emit | Wait | FirstProcess | Repeat
 Steps: TypeAlias = Generator[Step, Sequence[Row], R]
+
+
+def repeated(start: Callable[[], Steps[R]]) -> Steps[R]:
+    """The result of steps that are repeated when PostgreSQL has undone them; see `Repeat`."""
+    [(result,)] = yield Repeat(start)
+    return cast("R", result)

@@ -10,4 +10,5 @@ select
     set_config('tcp_keepalives_interval', '3', false),
     set_config('tcp_keepalives_count', '3', false),
     set_config('tcp_user_timeout', '15000', false),
-    set_config('jit', 'off', false);
+    set_config('jit', 'off', false),
+    set_config('datestyle', 'ISO', false);

@@ -64,6 +64,7 @@ class BeatSession:
         connection = ImpatientConnection.connect(
             address.conninfo,
             autocommit=True,
+            client_encoding="utf8",
             application_name=f"ferryman beats {worker_id}",
             **{**_PATIENCE, "connect_timeout": connect_seconds},
         )

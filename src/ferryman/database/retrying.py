@@ -11,9 +11,9 @@ _ROLLED_BACK = {"40001", "40P01"}
 """Serialisation failure and deadlock: PostgreSQL has undone everything, so nothing happens twice."""
 
 
-def should_try_again(error: Exception, attempt: int, *, has_borrowed: bool) -> bool:
-    """Whether everything was undone and can be done again. A caller's transaction is not ours to repeat."""
-    return not has_borrowed and attempt < ATTEMPTS and sqlstate_of(error) in _ROLLED_BACK
+def should_try_again(error: Exception, attempt: int) -> bool:
+    """True if PostgreSQL has undone everything, and it was not tried too often."""
+    return attempt < ATTEMPTS and sqlstate_of(error) in _ROLLED_BACK
 
 
 def pause_before(attempt: int) -> float:
