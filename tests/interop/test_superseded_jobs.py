@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 WORKER = "ferryman-000000000000000001"
 HOUR = 3600
+# Other tests leave others in this database.
+TASK = (
+    "select id from graphile_worker._private_tasks where identifier = 'task'"
+)
 PAST = datetime.now(UTC) - timedelta(hours=3)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -90,7 +94,7 @@ class Stage:
 
     def claim(self, skew: int) -> Claim:
         [now] = [row["now"] for row in self.tables.query("select clock_timestamp() as now")]
-        [task] = [row["id"] for row in self.tables.query("select id from graphile_worker._private_tasks")]
+        [task] = [row["id"] for row in self.tables.query(TASK)]
         call = working.claim_jobs(
             WORKER, [task], wanted=1, window=10, now=now + timedelta(seconds=skew), forbidden_flags=None
         )
