@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 WORKER = "ferryman-000000000000000001"
 HOUR = 3600
 # Other tests leave others in this database.
-TASK = (
-    "select id from graphile_worker._private_tasks where identifier = 'task'"
-)
+TASK = "select id from graphile_worker._private_tasks where identifier = 'task'"
 PAST = datetime.now(UTC) - timedelta(hours=3)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
