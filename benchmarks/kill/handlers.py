@@ -126,7 +126,7 @@ class Handlers:
     def _begin(self, ctx: WorkerContext, order: Order) -> dict[str, Any]:
         run = self._recorder.begin(ctx, order.number)
         if self._recorder.is_first(order.number, order.exits, "exit"):
-            self._recorder.note("exiting", **run, is_child=ctx.client is None)
+            self._recorder.note("exiting", **run, is_child=self._recorder.is_child)
             os._exit(EXIT_CODE)
         if order.stops and self._recorder.is_first(order.number, 1, "stop"):
             os.kill(os.getpid(), signal.SIGSTOP)

@@ -21,16 +21,18 @@ FOLDER = "FERRYMAN_PROOF_FOLDER"
 class Recorder:
     """The history, as seen from one worker process. It is known by its number: process ids come round again."""
 
-    def __init__(self, folder: Path, process: int) -> None:
+    def __init__(self, folder: Path, process: int, *, is_child: bool = False) -> None:
         self.folder = folder
         self.process = process
+        self.is_child = is_child
+        """True in a child process of that worker: it may end, and the worker goes on."""
         self._history = History(folder / "history.jsonl")
         self._runs = itertools.count(1)
 
     @classmethod
     def of_environment(cls) -> Recorder:
         """For a child process of a worker."""
-        return cls(Path(os.environ[FOLDER]), int(os.environ[PROCESS]))
+        return cls(Path(os.environ[FOLDER]), int(os.environ[PROCESS]), is_child=True)
 
     def note(self, event: str, **facts: Any) -> None:
         """Append a line, with the time on the clock that PostgreSQL has too."""
