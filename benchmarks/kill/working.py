@@ -188,5 +188,6 @@ class LogToHistory(logging.Handler):
         self._recorder = recorder
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell it."""
-        self._recorder.note("log", level=record.levelname, message=self.format(record))
+        """Tell it, unless it is a job that failed for good: handlers tell of those."""
+        if getattr(record, "event", None) != "job_permanently_failed":
+            self._recorder.note("log", level=record.levelname, message=self.format(record))
