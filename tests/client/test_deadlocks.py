@@ -73,6 +73,7 @@ MANAGING: dict[str, Callable[[Any, list[int]], Any]] = {
     "complete_jobs": lambda client, ids: client.complete_jobs(_generated(ids)),
     "permanently_fail_jobs": lambda client, ids: client.permanently_fail_jobs(_generated(ids)),
     "reschedule_jobs": lambda client, ids: client.reschedule_jobs(_generated(ids), RescheduleJobOptions(priority=1)),
+    "retry_jobs": lambda client, ids: client.retry_jobs(_generated(ids)),
 }
 
 
@@ -99,6 +100,8 @@ async def test_jobs_that_a_generator_names_are_changed_although_the_first_attemp
     client: Client, sync_client: SyncClient, deadlocks: Deadlocks, way: str
 ) -> None:
     ids = [job.id for job in await client.add_raw_jobs([RawJobSpec("x", None)] * 4)]
+    if way == "retry_jobs":
+        await client.permanently_fail_jobs(ids)
     deadlocks.await_the_next_write()
 
     changed = await MANAGING[way](client, ids[:2])

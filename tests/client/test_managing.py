@@ -117,6 +117,21 @@ async def test_retrying_takes_every_failed_job_of_a_task(client: Client, jobs: d
     assert await client.retry_jobs() == []
 
 
+async def test_retrying_every_failed_job_leaves_a_superseded_one_alone_unless_it_is_named(
+    client: Client, connection: psycopg.Connection
+) -> None:
+    """It would run beside its successor."""
+    old = await client.add_raw_job("task", spec=JobSpec(job_key="k"))
+    connection.execute("update graphile_worker._private_jobs set locked_by = 'w', locked_at = now(), attempts = 1")
+    await client.add_raw_job("task", spec=JobSpec(job_key="k"))
+    connection.execute("update graphile_worker._private_jobs set locked_by = null, locked_at = null")
+    assert (await client.get_job(old.id)).state is JobState.FAILED
+
+    assert await client.retry_jobs(task="task") == []
+    [again] = await client.retry_jobs([old.id])
+    assert (again.id, again.state, again.flags) == (old.id, JobState.READY, None)
+
+
 async def test_unlocking_frees_the_jobs_and_queues_of_the_named_workers_only(
     client: Client, jobs: dict[str, Job], connection: psycopg.Connection
 ) -> None:

@@ -13,9 +13,11 @@ from django.db import connections
 from psycopg.conninfo import conninfo_to_dict
 
 from ferryman import App, JobSpec
+from ferryman.worker import forks
 from ferryman.worker.children.orders import ChildOrder
 from ferryman.worker.children.results import ChildSuccess
 from ferryman.worker.children.running import run_task
+from ferryman.worker.django_connections import with_usable_connections
 from tests.support.workers import jobs, run_all
 from tests.worker import process_tasks
 
@@ -74,3 +76,16 @@ async def test_child_processes_close_old_connections_around_a_job_too(
 
     assert isinstance(result, ChildSuccess)
     assert seen == [False, True]
+
+
+def test_a_process_that_a_handler_has_forked_leaves_the_connections_of_its_parent_alone(
+    alias: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To close one would tell the server over the socket of the parent that the parent's session is over."""
+    closed: list[int] = []
+    monkeypatch.setattr(django.db, "close_old_connections", lambda: closed.append(forks.generation()))
+    monkeypatch.setattr(forks, "_generation", 0)
+
+    with_usable_connections(forks._was_forked)
+
+    assert closed == [0]

@@ -77,7 +77,7 @@ def retry_jobs(
 
     Jobs that run, or have attempts left, are skipped; the result lists the jobs that run again.
 
-    job_ids: which ones; None for every failed job
+    job_ids: which ones; None for every failed job that was not superseded
     task: only failed jobs of this task
     """
     ids = None if job_ids is None else check_ids(job_ids)
@@ -85,7 +85,7 @@ def retry_jobs(
         check_identifier(task)
     if ids == []:
         return []
-    rows = yield managing.retry_jobs(ids, task, using=using)
+    rows = yield from repeated(partial(_ask, managing.retry_jobs(ids, task, using=using)))
     if rows:
         yield managing.wake_workers(len(rows), using=using)
     return list(map(job_from_row, rows)) if ids is None else _in_order(ids, rows)

@@ -21,14 +21,9 @@ if TYPE_CHECKING:
 
 def repair(core: Core, repairs: Iterable[Repair | str]) -> Steps[tuple[Repaired, ...]]:
     """Mend these things, one after the other."""
-    done = yield from repeated(partial(_all_repaired, core, _checked(repairs)))
-    return done
-
-
-def _all_repaired(core: Core, repairs: Sequence[Repair]) -> Steps[tuple[Repaired, ...]]:
     done = []
-    for each in repairs:
-        repaired = yield from _repaired(core, each)
+    for each in _checked(repairs):
+        repaired = yield from repeated(partial(_repaired, core, each))
         done.append(repaired)
     return tuple(done)
 

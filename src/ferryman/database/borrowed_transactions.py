@@ -49,8 +49,8 @@ async def _on_sqlalchemy_async(using: Any) -> AsyncIterator[None]:
         yield
         return
     text = sys.modules["sqlalchemy"].text
-    await connection.execute(text("begin"))
     try:
+        await connection.execute(text("begin"))
         yield
     except BaseException:
         await connection.execute(text("rollback"))
@@ -65,8 +65,8 @@ def _on_sqlalchemy(using: Any) -> Iterator[None]:
         yield
         return
     text = sys.modules["sqlalchemy"].text
-    connection.execute(text("begin"))
     try:
+        connection.execute(text("begin"))
         yield
     except BaseException:
         connection.execute(text("rollback"))

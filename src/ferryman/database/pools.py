@@ -113,12 +113,12 @@ class AsyncPool:
         self._address = address
         self._size = size
         self._turns = asyncio.Semaphore(size)
-        _pools.add(self)
         self._idle: _Idle[OwnAsyncConnection] = _Idle()
         self._is_closed = False
         self._patience = new_patience()
         self.is_behind_pooler = False
         """True if the newest connection led to a pooler."""
+        _pools.add(self)
 
     async def getconn(self) -> OwnAsyncConnection:
         """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
@@ -212,11 +212,11 @@ class SyncPool:
         self._address = address
         self._size = size
         self._turns = threading.Semaphore(size)
-        _pools.add(self)
         self._idle: _Idle[OwnConnection] = _Idle()
         self._lock = threading.Lock()
         self._is_closed = False
         self._patience = new_patience()
+        _pools.add(self)
 
     def getconn(self) -> OwnConnection:
         """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
@@ -293,8 +293,9 @@ _pools: weakref.WeakSet[AsyncPool | SyncPool] = weakref.WeakSet()
 
 
 def _was_forked() -> None:
-    for pool in _pools:
-        pool.start_anew()
+    for pool in [*_pools]:
+        with suppress(OSError):  # without a free file number, one pool keeps its sockets; the others need not
+            pool.start_anew()
 
 
 if hasattr(os, "register_at_fork"):

@@ -37,6 +37,7 @@ from ferryman.errors import DatabaseError, FerrymanError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
+    from types import TracebackType
 
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.own import OwnAsyncConnection, OwnConnection
@@ -175,7 +176,7 @@ class AsyncSession:
         if block is None:
             return
         try:
-            await block.__aexit__(None if error is None else type(error), error, None)
+            await block.__aexit__(*_as_exit(error))
         except Exception as failure:
             if error is None:
                 raise _told(failure, self._schema) from failure
@@ -306,7 +307,7 @@ class SyncSession:
         if block is None:
             return
         try:
-            block.__exit__(None if error is None else type(error), error, None)
+            block.__exit__(*_as_exit(error))
         except Exception as failure:
             if error is None:
                 raise _told(failure, self._schema) from failure
@@ -366,6 +367,13 @@ async def _decided(step: Decide) -> object:
             extra={"event": "hook_timed_out", "hook": name},
         )
         return step.event.after_error(f"a {name} hook did not answer in time")
+
+
+def _as_exit(
+    error: BaseException | None,
+) -> tuple[type[BaseException] | None, BaseException | None, TracebackType | None]:
+    """What a `with` block is told at its end."""
+    return (None, None, None) if error is None else (type(error), error, error.__traceback__)
 
 
 def _told(error: Exception, schema: SchemaName) -> FerrymanError:

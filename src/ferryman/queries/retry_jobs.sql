@@ -1,6 +1,7 @@
 -- Let failed jobs run again at once, under their ids: no attempt is used, and no crash counts. Their last error stays.
 --
--- :job_ids  which ones; null for every failed job
+-- :job_ids  which ones; null for every failed job but those whose key was used again or removed while they ran: such a job
+--           would run beside its successor
 -- :task     only jobs of this task; null for any
 --
 -- Jobs that run, or have attempts left, stay as they are. Locks: the rows of the jobs.
@@ -11,14 +12,30 @@ with retried as (
         run_at = now(),
         flags = case jsonb_typeof(job.flags)
             when 'object'
-                then nullif(job.flags - array['ferryman:crashed', 'ferryman:suspect', 'ferryman:alone'], jsonb '{}')
+                then nullif(
+                    job.flags - array['ferryman:crashed', 'ferryman:suspect', 'ferryman:alone', 'ferryman:superseded'],
+                    jsonb '{}'
+                )
             else job.flags
         end,
         updated_at = now()
     where
         job.locked_at is null
         and job.attempts >= job.max_attempts
-        and (cast(:job_ids as bigint[]) is null or job.id = any(cast(:job_ids as bigint[])))
+        -- Not an `or`, with which a few ids would cost a look at the whole table.
+        and job.id = any(
+            coalesce(
+                cast(:job_ids as bigint[]),
+                array(
+                    select failed.id
+                    from :schema._private_jobs as failed
+                    where
+                        failed.attempts >= failed.max_attempts
+                        and failed.locked_at is null
+                        and not coalesce(failed.flags ? 'ferryman:superseded', false)
+                )
+            )
+        )
         and (
             cast(:task as text) is null
             or job.task_id in (

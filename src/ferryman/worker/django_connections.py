@@ -6,6 +6,8 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
+from ferryman.worker.forks import generation
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,10 +21,12 @@ def with_usable_connections(call: Callable[[], R]) -> R:
     where Django is not loaded or not configured.
     """
     _close_old_connections()
+    born_in = generation()
     try:
         return call()
     finally:
-        _close_old_connections()
+        if generation() == born_in:  # a process that the handler forked would end the session of its parent
+            _close_old_connections()
 
 
 def _close_old_connections() -> None:
