@@ -129,7 +129,7 @@ async def test_retrying_every_failed_job_leaves_a_superseded_one_alone_unless_it
 
     assert await client.retry_jobs(task="task") == []
     [again] = await client.retry_jobs([old.id])
-    assert (again.id, again.state, again.flags) == (old.id, JobState.READY, None)
+    assert (again.id, again.state, again.flags) == (old.id, JobState.READY, ())
 
 
 async def test_unlocking_frees_the_jobs_and_queues_of_the_named_workers_only(
