@@ -76,8 +76,11 @@ def test_root_that_may_not_change_accounts_is_told_so(open_folder):
 
 
 @pytest.fixture
-def closed_binaries(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> ServerBinaries:
-    """Programs in a place that only root can reach, as in a virtual environment below /root."""
+def closed_binaries(spare_folder: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> ServerBinaries:
+    """Programs in a place that only root can reach, as in a virtual environment below /root.
+
+    After the spare folder, whose server may be made for it: its programs do not belong into the folder of this test.
+    """
     monkeypatch.setattr(folders, "OF_ROOT", open_folder / "root")
     found = find_binaries()
     closed = open_folder / "closed"
