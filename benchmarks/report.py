@@ -71,6 +71,8 @@ Where a promise is missed, this was tried:
   sixth off the client's time in a call of 1,000. Payloads as single texts instead of one JSON array, unsorted, or a
   statement of its own for jobs of one kind saved about a tenth of the server's time at best; for a single job, a
   statement without the parts about queues about a twentieth.
+- **Start, and an idle worker.** Workers recover by default, which takes a connection, a registration before the first
+  claim, and a look every 2.5 s. Nothing was tried against this yet.
 """
 REPEAT = """\
 ```sh
