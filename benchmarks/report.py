@@ -33,6 +33,7 @@ FACTS = {
     "connections": "connections",
     "transactions": "transactions/s",
     "idle_megabytes": "memory, MB",
+    "own_us": "Ferryman's own part, µs",
 }
 MODES = {DEFAULT: "default settings", BATCHED: "best settings"}
 PREFACE = """\
@@ -68,11 +69,20 @@ Where a promise is missed, this was tried:
   is the size of the plan, and no single part of it.
 - **Adding.** A call is one statement and one round trip. Against the bare INSERT it also checks the payload, looks up
   the task and the schedule, and returns the job. A spec is completed once for all jobs that share it, which took a
-  sixth off the client's time in a call of 1,000. Payloads as single texts instead of one JSON array, unsorted, or a
+  sixth off the client's time in a call of 1,000; without hooks a single job is added in one session and not in two, by
+  a twelfth fewer instructions of the client. Payloads as single texts instead of one JSON array, unsorted, or a
   statement of its own for jobs of one kind saved about a tenth of the server's time at best; for a single job, a
   statement without the parts about queues about a twentieth.
-- **Start, and an idle worker.** Workers recover by default, which takes a connection, a registration before the first
-  claim, and a look every 2.5 s. Nothing was tried against this yet.
+- **Start.** Workers recover by default, which takes a connection and a registration before the first claim. The
+  connection of heartbeats is opened while tasks are registered; the schema is read once, and a connection is settled
+  by one statement; listening, crontabs and all that sweeps wait for the first claim, which found its connection taken
+  before. Files of SQL are read once each. By its first job a worker has asked its pool 6 questions and not 13. In nine
+  starts by turns on a busy machine it took 0.73x of the time of before, and 0.90x of the processor's. Of what is left,
+  imports are most, and two thirds of these are asyncio and psycopg.
+- **An idle worker.** A poll every 2 s and a look every 2.5 s. Workers of other programs are looked for with the
+  heartbeat and not besides, and the listener proves itself once a minute and not twice. With the crontabs and a search
+  for orphans, each once a minute, that makes 57 transactions a minute, where it was 60. A look less often would find
+  killed workers later. PostgreSQL counts autovacuum besides, about ten a minute in a young database.
 """
 REPEAT = """\
 ```sh

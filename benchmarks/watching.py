@@ -43,6 +43,10 @@ class Watch:
         for first in range(0, jobs, size):
             self._execute(self._tables.fill, [first, min(first + size, jobs) - 1])
 
+    def change(self, statement: str) -> None:
+        """Make something else of what was added."""
+        self._execute(statement)
+
     def settle_down(self) -> None:
         """Leave nothing to be done by vacuum or checkpoint while somebody is measured."""
         self._execute(f"vacuum (analyze) {self._tables.jobs}")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Ferryman:
-    def _app(self, url: str) -> App:
-        app = App(url)
+    def _app(self, url: str, *, tracing: bool = True) -> App:
+        app = App(url, tracing=tracing)
 
         @app.task(identifier="bench")
         async def bench(n: int, t: float | None = None, ms: int = 0) -> None:  # noqa: ARG001 - all payloads have it
@@ -34,12 +34,15 @@ class Ferryman:
             await client.migrate()
 
     async def work(self, url: str, settings: dict[str, Any]) -> None:
+        if tracing := settings.get("tracing"):
+            _set_up_tracing(tracing)
         options: dict[str, Any] = {"concurrency": settings["concurrency"]}
         if size := settings.get("local_queue"):
             options["local_queue"] = LocalQueueConfig(size=size)
         if (delay := settings.get("batch_delay")) is not None:
             options["complete_job_batch_delay"] = timedelta(milliseconds=delay)
-        await Worker(self._app(url), **options).run()
+        app = self._app(url, tracing=settings.get("tracing") != "App(tracing=False)")
+        await Worker(app, **options).run()
 
     @asynccontextmanager
     async def adding(self, url: str) -> AsyncIterator[FerrymanAdder]:
@@ -58,6 +61,22 @@ class FerrymanAdder:
     async def add_many(self, payloads: list[dict[str, Any]], queue: str | None) -> None:
         spec = JobSpec(queue_name=queue)
         await self._client.add_jobs([(self._task.job(**payload), spec) for payload in payloads])
+
+
+def _set_up_tracing(case: str) -> None:
+    """OpenTelemetry as this case of benchmarks/parts/tracing.py has it."""
+    if case in {"no trace in the payload", "not loaded"}:
+        return
+    from opentelemetry import trace  # noqa: PLC0415 - loading it is what is measured
+
+    if case == "a provider without spans":
+        trace.set_tracer_provider(trace.NoOpTracerProvider())
+    if not case.startswith("SDK"):
+        return
+    from opentelemetry.sdk.trace import TracerProvider, sampling  # noqa: PLC0415
+
+    sampler = sampling.ALWAYS_ON if "every" in case else sampling.ALWAYS_OFF
+    trace.set_tracer_provider(TracerProvider(sampler=sampler))
 
 
 if __name__ == "__main__":

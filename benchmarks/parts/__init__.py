@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.parts import adding, drain, growth, latency, named_queue, recovery, standing
+from benchmarks.parts import adding, drain, growth, latency, named_queue, recovery, standing, tracing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,4 +23,5 @@ PARTS: dict[str, Callable[[Bench], Part]] = {
     "standing": standing.measure,
     "growth": growth.measure,
     "recovery": recovery.measure,
+    "tracing": tracing.measure,
 }

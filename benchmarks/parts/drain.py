@@ -11,7 +11,7 @@ tables are measured so. Each round goes through all numbers of processes, so tha
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.products import BATCHED, DEFAULT, GRAPHILE_TABLES
 from benchmarks.results import Part
@@ -62,12 +62,29 @@ def _fill(bench: Bench, product: Product, watch: Watch, jobs: int) -> None:
         adding.ask({"count": jobs, "size": size})
 
 
-def drain(bench: Bench, product: Product, mode: str, *, processes: int, jobs: int, into: Series) -> None:
+def drain(
+    bench: Bench,
+    product: Product,
+    mode: str,
+    *,
+    processes: int,
+    jobs: int,
+    into: Series,
+    changed: dict[str, Any] | None = None,
+    after_fill: str = "",
+) -> None:
+    """Drain so many jobs.
+
+    changed: settings of the mode that are others this time
+    after_fill: a statement that makes other jobs of them
+    """
     with ExitStack() as stack:
         watch = stack.enter_context(bench.watching(product))
         watch.empty()
-        programs = [stack.enter_context(bench.working(product, mode)) for _ in range(processes)]
+        programs = [stack.enter_context(bench.working(product, mode, **(changed or {}))) for _ in range(processes)]
         _fill(bench, product, watch, jobs)
+        if after_fill:
+            watch.change(after_fill)
         watch.settle_down()
         first, last = watch.nth(0), watch.nth(-1)
         for program in programs:

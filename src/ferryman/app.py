@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ferryman.client import Client, SyncClient
+from ferryman.client.shared import SharedClients
 from ferryman.cron.registry import CrontabRegistry
 from ferryman.lifespans import Lifespans
 from ferryman.settings import Settings
@@ -33,6 +34,7 @@ class App:
     database_url: a PostgreSQL URL or libpq connection string (default: DATABASE_URL, then libpq's PG* variables)
     schema: the schema that holds the queue (default: graphile_worker)
     max_payload_bytes: the largest payload that may be added (default: 1 MiB)
+    tracing: False keeps OpenTelemetry out of its jobs, where the program has loaded it (default: True)
     worker: how `ferryman worker` runs the tasks: hooks, extensions, a local queue, …; its command line wins
     """
 
@@ -42,15 +44,22 @@ class App:
         *,
         schema: str | None = None,
         max_payload_bytes: int | None = None,
+        tracing: bool | None = None,
         worker: WorkerOptions | None = None,
     ) -> None:
-        given = {"database_url": database_url, "schema": schema, "max_payload_bytes": max_payload_bytes}
+        given = {
+            "database_url": database_url,
+            "schema": schema,
+            "max_payload_bytes": max_payload_bytes,
+            "tracing": tracing,
+        }
         self._given: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         Settings(**self._given)
         self.registry = TaskRegistry()
         self.worker_options = worker
         self.lifespans = Lifespans()
         self._crontabs = CrontabRegistry()
+        self.clients = SharedClients(lambda: self.settings)
 
     def __repr__(self) -> str:
         return f"<App: {', '.join(self.registry) or 'no tasks'}>"
@@ -68,7 +77,11 @@ class App:
     @property
     def task(self) -> TaskDecorator:
         """Makes a task of a function or a class: `@app.task`, or `@app.task(identifier=…, max_attempts=…)`."""
-        return TaskDecorator(self.registry.add)
+        return TaskDecorator(self._add_task)
+
+    def _add_task(self, task: Task[..., Any]) -> None:
+        self.registry.add(task)
+        task.adder = self.clients
 
     def lifespan(self, function: L) -> L:
         """Open what tasks need before the first job, and close it after the last, on the worker's event loop.
@@ -100,11 +113,23 @@ class App:
         return self._crontabs.decorator(self.registry, pattern, **options)
 
     def include(self, other: App) -> None:
-        """Take over the tasks, schedules and lifespans of another `App`, such as a library's, but no settings."""
+        """Take over the tasks, schedules and lifespans of another `App`, such as a library's, but no settings.
+
+        `enqueue` of its tasks adds jobs to the database of this application from then on.
+        """
         self.registry.include(other.registry)
+        other.clients.included_by(self.clients)
         self._crontabs.include(other._crontabs)
         for lifespan in other.lifespans:
             self.lifespans.add(lifespan)
+
+    def close(self) -> None:
+        """Close the connections that `task.enqueue` and `task.enqueue_sync` have opened; call it anywhere.
+
+        The end of the process closes them too, and `asyncio.run` those of its event loop. The next `enqueue` opens
+        others.
+        """
+        self.clients.close()
 
     def client(
         self, *, use_local_time: bool = False, max_connections: int = 10, hooks: HookRegistry | None = None

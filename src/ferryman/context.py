@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ferryman.client import Client, SyncClient
     from ferryman.jobs import Job
     from ferryman.leases import Lease
+    from ferryman.tasks import Task
 
 _logger = logging.getLogger("ferryman.task")
 
@@ -60,6 +61,21 @@ class WorkerContext:
         return cast("SyncClient", self.client)
 
     @property
+    def task(self) -> Task[..., Any]:
+        """The definition of the task: its identifier, defaults and retry policy."""
+        return self._queue("task").tasks[self.job.task_identifier]
+
+    @property
+    def schema(self) -> str:
+        """The schema that holds the queue."""
+        return self._queue("schema").schema.name
+
+    @property
+    def use_local_time(self) -> bool:
+        """True if the worker goes by its machine's clock, False if by the database's."""
+        return self._queue("use_local_time").use_local_time
+
+    @property
     def payload(self) -> Any:
         """The payload as plain values."""
         return self.job.payload
@@ -99,6 +115,14 @@ class WorkerContext:
         if not 0 <= fraction <= 1:
             raise ValueError(f"progress is a fraction from 0 to 1; got {fraction!r}")
         self.report(fraction, message)
+
+    def _queue(self, name: str) -> Client:
+        if self.client is None:
+            raise TaskError(
+                f"ctx.{name} was read, but the context has no client, which knows the queue. In a test, give it one: "
+                f"WorkerContext(client=…)."
+            )
+        return self.client
 
     def _held(self) -> Lease:
         if self.lease is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import msgspec
 
 from ferryman.discreet import Discreet
 from ferryman.errors import InvalidJobError
+from ferryman.traces import origin_of, without_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,7 @@ MAX_QUEUE_NAME_LENGTH = 128
 MAX_KEY_LENGTH = 512
 MAX_FLAG_LENGTH = 128
 SMALLINT_MIN, SMALLINT_MAX = -32768, 32767
+LONGEST_DELAY = timedelta(days=365_000)
 
 
 class JobKeyMode(Enum):
@@ -56,6 +58,7 @@ class JobSpec:
 
     queue_name: jobs with the same queue name run one at a time
     run_at: not before this time, which must have a time zone (default: now)
+    delay: not before this long after now, by the database's clock; instead of `run_at`
     max_attempts: attempts before the job fails for good, 1 to 32,767 (default: 25)
     job_key: 1 to 512 characters; at most one waiting job has a given key
     job_key_mode: what to do when the key is taken (default: `JobKeyMode.REPLACE`)
@@ -65,6 +68,7 @@ class JobSpec:
 
     queue_name: str | None = None
     run_at: datetime | None = None
+    delay: timedelta | None = None
     max_attempts: int | None = None
     job_key: str | None = None
     job_key_mode: JobKeyMode | None = None
@@ -76,6 +80,8 @@ class JobSpec:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, check(name, value))
+        if self.delay is not None and self.run_at is not None:
+            raise InvalidJobError("a job has either a run_at or a delay, not both. Leave one of them out.")
 
     def __repr__(self) -> str:
         given = (f"{item.name}={value!r}" for item in fields(self) if (value := getattr(self, item.name)) is not None)
@@ -88,6 +94,10 @@ class JobSpec:
             for name in _CHECKS
             if (value := getattr(defaults, name)) is not None and getattr(self, name) is None
         }
+        if self.run_at is not None or self.delay is not None:
+            # Either says when: the other one of the defaults would contradict it.
+            missing.pop("run_at", None)
+            missing.pop("delay", None)
         return replace(self, **missing) if missing else self
 
 
@@ -171,8 +181,14 @@ class Job(_JobRecord, frozen=True, gc=False):
 
     @property
     def payload(self) -> Any:
-        """The payload as Python values, decoded anew at each call."""
-        return json.loads(self.payload_json)
+        """The payload as Python values, decoded anew at each call. Its trace is not part of it."""
+        return json.loads(without_trace(self.payload_json))
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace in which the job was added, as OpenTelemetry writes it: 32 hexadecimal digits."""
+        producers = origin_of(self.payload_json).producers
+        return f"{producers[0].trace_id:032x}" if producers else None
 
 
 def check_identifier(identifier: str) -> str:
@@ -235,6 +251,14 @@ def check_time(name: str, value: datetime | None) -> datetime | None:
     return value
 
 
+def _delay(name: str, value: timedelta) -> timedelta:
+    if not isinstance(value, timedelta):
+        raise InvalidJobError(f"{name} must be a timedelta, not {type(value).__name__}")
+    if not timedelta() <= value <= LONGEST_DELAY:
+        raise InvalidJobError(f"{name} must be from 0 to {LONGEST_DELAY.days:,} days; got {value}")
+    return value
+
+
 def _key_mode(name: str, value: JobKeyMode | str) -> JobKeyMode:
     try:
         return JobKeyMode(value)
@@ -256,6 +280,7 @@ def _flags(name: str, flags: Iterable[str]) -> tuple[str, ...]:
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "queue_name": lambda name, value: check_text(name, value, MAX_QUEUE_NAME_LENGTH),
     "run_at": check_time,
+    "delay": _delay,
     "max_attempts": lambda name, value: check_integer(name, value, 1, SMALLINT_MAX),
     "job_key": lambda name, value: check_text(name, value, MAX_KEY_LENGTH),
     "job_key_mode": _key_mode,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ferryman.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 DEFAULT_SCHEMA = "graphile_worker"
 DEFAULT_MAX_PAYLOAD_BYTES = 1024 * 1024
@@ -21,7 +21,9 @@ ENVIRONMENT = {
     "database_url": ("DATABASE_URL",),
     "schema": ("FERRYMAN_SCHEMA", "GRAPHILE_WORKER_SCHEMA"),
     "max_payload_bytes": ("FERRYMAN_MAX_PAYLOAD_BYTES",),
+    "tracing": ("FERRYMAN_TRACING",),
 }
+_TRUTHS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +33,13 @@ class Settings:
     database_url: None means that libpq's own variables (PGHOST, PGDATABASE, PGSERVICE, …) decide
     schema: the schema that holds the queue
     max_payload_bytes: the largest payload that may be added
+    tracing: whether jobs are told to OpenTelemetry, where the program has loaded it
     """
 
     database_url: str | None = field(default=None, repr=False)
     schema: str = DEFAULT_SCHEMA
     max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES
+    tracing: bool = True
 
     def __post_init__(self) -> None:
         if self.database_url is not None and not isinstance(self.database_url, str):
@@ -48,6 +52,8 @@ class Settings:
             raise ConfigurationError(
                 f"max_payload_bytes must be a whole number from 1 to {POSTGRES_MAX_BYTES:,}; got {size!r}"
             )
+        if not isinstance(self.tracing, bool):
+            raise ConfigurationError(f"tracing must be True or False; got {self.tracing!r}")
 
     @classmethod
     def load(
@@ -58,10 +64,10 @@ class Settings:
         folder: Path | None = None,
     ) -> Settings:
         """Gather the settings. In `given`, None means that the caller said nothing."""
-        chosen = _from_pyproject(folder)
-        chosen |= _from_environment(os.environ if environ is None else environ)
+        chosen = _from_environment(os.environ if environ is None else environ)
         chosen |= {name: value for name, value in (given or {}).items() if value is not None}
-        return cls(**chosen)
+        is_needed = not {"database_url", "schema"} <= chosen.keys()
+        return cls(**_from_pyproject(folder, is_needed=is_needed) | chosen)
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -69,7 +75,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     for name, variables in ENVIRONMENT.items():
         value = next((environ[variable] for variable in variables if environ.get(variable)), None)
         if value is not None:
-            found[name] = _whole_number(variables[0], value) if name == "max_payload_bytes" else value
+            found[name] = _READERS[name](variables[0], value) if name in _READERS else value
     return found
 
 
@@ -80,10 +86,24 @@ def _whole_number(variable: str, text: str) -> int:
         raise ConfigurationError(f"{variable} must be a whole number; got {text!r}") from None
 
 
-def _from_pyproject(folder: Path | None) -> dict[str, Any]:
-    """`[tool.ferryman]` of the nearest pyproject.toml at or above `folder`."""
+def _truth(variable: str, text: str) -> bool:
+    try:
+        return _TRUTHS[text.strip().lower()]
+    except KeyError:
+        raise ConfigurationError(f"{variable} must be one of {', '.join(_TRUTHS)}; got {text!r}") from None
+
+
+_READERS: dict[str, Callable[[str, str], Any]] = {"max_payload_bytes": _whole_number, "tracing": _truth}
+"""How a setting that is no text is read from its variable."""
+
+
+def _from_pyproject(folder: Path | None, *, is_needed: bool) -> dict[str, Any]:
+    """`[tool.ferryman]` of the nearest pyproject.toml at or above `folder`.
+
+    is_needed: False if a file that cannot be read, as in the midst of a merge, is no obstacle
+    """
     file = _nearest_pyproject(folder)
-    return {} if file is None else _checked_table(file)
+    return {} if file is None else _checked_table(file, is_needed=is_needed)
 
 
 def _nearest_pyproject(folder: Path | None) -> Path | None:
@@ -96,22 +116,35 @@ def _nearest_pyproject(folder: Path | None) -> Path | None:
         return None
 
 
-def _checked_table(file: Path) -> dict[str, Any]:
-    table = _read(file).get("tool", {})
+def _checked_table(file: Path, *, is_needed: bool) -> dict[str, Any]:
+    table = _read(file, is_needed=is_needed).get("tool", {})
     table = table.get("ferryman", {}) if isinstance(table, dict) else {}
     if not isinstance(table, dict):
         raise ConfigurationError(f"tool.ferryman in {file} must be a table, [tool.ferryman]")
     for name in table:
         _check_name(name, file)
-    return dict(table)
+    url = table.get("database_url")
+    return table | {"database_url": _anchored(url, file.parent)} if isinstance(url, str) else dict(table)
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _anchored(url: str, folder: Path) -> str:
+    """Make the relative path of `embedded:path` absolute: the file may have been found from a folder below."""
+    scheme, _, path = url.partition(":")
+    is_relative = scheme == "embedded" and path and not path.startswith(("/", "~"))
+    return f"embedded:{folder / path}" if is_relative else url
+
+
+def _read(file: Path, *, is_needed: bool) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415 - where programs run there is mostly no pyproject.toml
 
+    text = None
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        return tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        says_nothing = text is not None and "ferryman" not in text
+        if says_nothing or not is_needed:
+            return {}
         raise ConfigurationError(f"{file} could not be read: {error}") from None
 
 

@@ -38,7 +38,7 @@ def test_a_ratio_is_taken_round_by_round_too() -> None:
 
 def test_every_number_of_the_design_has_a_line_even_if_it_was_not_measured() -> None:
     lines = promises.verdicts([])
-    assert len(lines) == 40
+    assert len(lines) == 42
     assert {(one.held, one.measured) for one in lines} == {(None, "not measured")}
 
 

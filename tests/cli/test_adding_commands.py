@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ferryman import SyncClient
     from tests.support.commands import Ran
@@ -115,3 +117,60 @@ def test_a_value_that_the_queue_refuses_is_told_and_nothing_is_added(
     assert ran.code == code
     assert complaint in ran.err
     assert ferryman("jobs", "counts", "--json").json["total"] == 0
+
+
+TASKS = """
+from ferryman import App
+
+app = App({url!r})
+
+
+@app.task(max_attempts=3, queue_name="user:{{user}}", priority=-2)
+async def greet(user: int, name: str = "world") -> None: ...
+
+
+@app.task(aliases=["old_mail"], upgrade=lambda payload: {{"to": payload["recipient"]}})
+async def mail(to: str) -> None: ...
+"""
+
+
+@pytest.fixture
+def tasks(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module whose application alone knows the database."""
+    name = f"tasks_{os.getpid()}_{abs(hash(database))}"
+    (tmp_path / f"{name}.py").write_text(TASKS.format(url=database))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
+def test_with_an_application_the_options_of_the_task_hold_unless_others_are_given(
+    run: Callable[..., Ran], tasks: str, sync_client: SyncClient
+) -> None:
+    run("jobs", "add", "greet", '{"user": 7}', "--app", tasks)
+    run("jobs", "add", "greet", '{"user": 7, "name": "Ann"}', "--app", f"{tasks}:app", "--queue", "q", "--priority", 5)
+    assert run("jobs", "add", "old_mail", '{"recipient": "a"}', "--app", tasks).code == 0
+
+    *jobs, of_an_alias = sync_client.list_jobs().jobs
+    assert (of_an_alias.task_identifier, of_an_alias.payload) == ("mail", {"recipient": "a"})
+    assert [(job.queue_name, job.max_attempts, job.priority) for job in jobs] == [("user:7", 3, -2), ("q", 3, 5)]
+    assert [job.payload for job in jobs] == [{"user": 7}, {"user": 7, "name": "Ann"}]
+
+
+def test_with_an_application_a_job_that_no_worker_could_run_is_refused(
+    run: Callable[..., Ran], tasks: str, sync_client: SyncClient
+) -> None:
+    for arguments, complaint in {
+        ("gret", '{"user": 7}'): "greet",
+        ("greet",): "user",
+        ("greet", '{"user": "seven"}'): "user",
+        ("greet", '{"user": 7, "nmae": "x"}'): "nmae",
+        ("greet", "[7]"): "greet",
+        ("mail", '{"to": "a"}'): "KeyError: 'recipient'",
+    }.items():
+        ran = run("jobs", "add", *arguments, "--app", tasks)
+        assert ran.code == 1, arguments
+        assert complaint in ran.err
+        assert ran.err.endswith("Nothing was added.\n")
+    assert run("jobs", "add", "greet", "--app", "nosuch").code == 1
+    assert sync_client.counts().total == 0

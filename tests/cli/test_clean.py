@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ferryman.cli.clean import clean_line, clean_lines
-from ferryman.cli.complaints import without_secrets
+from ferryman.cli.secrets import without_secrets
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,28 @@ def test_lines_and_tabs_survive_only_where_there_is_room_for_them() -> None:
         "postgresql://me:hun/ter2@hunter2@host/db",
         "host=h password=hunter2 dbname=d",
         "PASSWORD = 'hunter2 hunter2'",
+        r"password='it\'s hunter2'",
+        "redis://:hunter2@cache:6379/0",
+        "http://me:12345hunter2@host/path?mail=a@b.c",
     ],
 )
 def test_what_looks_like_a_password_is_hidden_in_messages(text: str) -> None:
     assert "hunter2" not in without_secrets(f"could not use {text!r}")
     assert "***" in without_secrets(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://api.example.com:8080/users?mail=ann@example.com",
+        "http://[::1]:8080/users?mail=ann@example.com",
+        "https://example.com/~ann: see ann@example.com",
+        "postgresql://user:<password>@host:5432/database",
+        "://a:" * 200_000,
+        "://a:1/" * 200_000 + "@",
+        "password" * 100_000,
+    ],
+    ids=lambda text: text[:60],
+)
+def test_ordinary_text_of_any_length_is_left_as_it_is(text: str) -> None:
+    assert without_secrets(text) == text

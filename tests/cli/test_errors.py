@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import socket
+from contextlib import redirect_stderr
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ferryman import SyncClient
+from ferryman.cli.complaints import Complaint, complain
+from ferryman.cli.manner import Manner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,3 +111,53 @@ def test_an_interrupted_command_says_so(ferryman: Callable[..., Ran], monkeypatc
 
     assert ran.code == 130
     assert ran.err.endswith("Error: interrupted.\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "variable", "is_line"),
+    [
+        (["--log-format", "json"], "", True),
+        (["--log-format=json"], "text", True),
+        ([], "json", True),
+        (["--log-format", "text"], "json", False),
+    ],
+)
+def test_an_error_of_a_worker_with_json_logs_is_a_line_of_the_log(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, options: list[str], variable: str, is_line: bool
+) -> None:
+    monkeypatch.setenv("FERRYMAN_LOG_FORMAT", variable)
+
+    ran = run("worker", "tasks", "--grace", "soon", *options)
+
+    assert ran.code == 2
+    if is_line:
+        line = json.loads(ran.err)
+        assert (line["level"], line["event"]) == ("error", "command_failed")
+        assert "Invalid value for '--grace'" in line["message"]
+    else:
+        assert "Error: Invalid value for '--grace'" in ran.err
+
+
+@pytest.mark.parametrize(("no_color", "is_red"), [("", True), ("1", False)])
+def test_an_error_at_a_terminal_is_red_unless_no_color_is_set(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, is_red: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    ours, theirs = os.openpty()
+    try:
+        with os.fdopen(theirs, "w") as terminal:
+            with redirect_stderr(terminal):
+                complain(Complaint("NotFoundError", "gone."), Manner())
+            terminal.flush()
+            shown = os.read(ours, 1000)
+    finally:
+        os.close(ours)
+
+    assert b"gone." in shown
+    assert (b"\x1b[31m" in shown) == is_red
+
+
+def test_the_advice_for_a_wrong_url_shows_its_example_whole(run: Callable[..., Ran]) -> None:
+    ran = run("jobs", "list", "--database-url", "mysql://me:hunter2@127.0.0.1:1/db")
+
+    assert "It should look like postgresql://user:<password>@host:5432/database," in ran.err

@@ -73,3 +73,16 @@ def test_an_error_message_does_not_drive_the_terminal(ferryman: Callable[..., Ra
 
     assert ran.code == 1
     assert not {"\x1b", "\x9b", "\u202e"} & set(ran.err)
+
+
+def test_json_is_one_line_whatever_white_space_is_in_a_payload(
+    ferryman: Callable[..., Ran], connection: psycopg.Connection
+) -> None:
+    ferryman("jobs", "add", "foreign")
+    payload = '{\n "a b" : "\\ud800 \\" c",\n\t"d": 1\n}'
+    connection.execute("update graphile_worker._private_jobs set payload = %s", [payload])
+
+    shown = ferryman("jobs", "show", 1, "--json").out
+
+    assert shown.count("\n") == 1
+    assert r'"payload":{"a b":"\ud800 \" c","d":1},' in shown

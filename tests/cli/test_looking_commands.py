@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ferryman import SyncClient
     from tests.support.commands import Ran
 
+TRACE_ID, SPAN_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
 
 @pytest.fixture
 def some_jobs(sync_client: SyncClient) -> None:
@@ -112,13 +114,14 @@ def test_a_narrow_terminal_breaks_names_and_leaves_ids_and_times_whole(
 def test_a_job_is_shown_whole(ferryman: Callable[..., Ran], connection: psycopg.Connection) -> None:
     connection.execute(
         "update graphile_worker._private_jobs set payload = %s, last_error = %s where id = 1",
-        ['{"a":[1.10]}', "first\nsecond"],
+        [f'{{"_trace":"00-{TRACE_ID}-{SPAN_ID}-01","a":[1.10]}}', "first\nsecond"],
     )
 
     shown = ferryman("jobs", "show", 1).out
 
     assert "flags       big, slow" in shown
     assert '{\n  "a": [\n    1.10\n  ]\n}' in shown
+    assert f"trace       {TRACE_ID}" in shown
     assert "last error\nfirst\nsecond" in shown
 
 
@@ -155,3 +158,16 @@ def test_a_state_that_no_job_is_in_has_no_colour() -> None:
 
     assert [span.style for span in line.spans if span.style] == ["bold", "green"]
     assert "red" in [span.style for span in counts_line(JobCounts(failed=1)).spans]
+
+
+def test_a_narrow_terminal_shows_every_column(
+    ferryman: Callable[..., Ran], sync_client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync_client.add_raw_job("send_a_very_long_email", {}, JobSpec(queue_name="user:1", job_key="monthly"))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "50")
+
+    shown = ferryman("jobs", "list").out
+
+    for name in ("task", "queue", "run at", "priority", "key", "monthly", "user:1"):
+        assert name in shown

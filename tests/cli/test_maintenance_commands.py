@@ -81,7 +81,7 @@ def test_cleanup_names_are_taken_in_every_spelling_and_tasks_can_be_kept(
 def test_cleanup_does_several_things_at_once(ferryman: Callable[..., Ran], sync_client: SyncClient) -> None:
     sync_client.permanently_fail_jobs([sync_client.add_raw_job("mail").id])
 
-    ran = ferryman("cleanup", "delete-permafailed-jobs", "gc-job-queues")
+    ran = ferryman("cleanup", "delete-permafailed-jobs", "gc-job-queues", "--yes")
 
     assert ran.out == "Deleted failed jobs: 1\nDeleted unused queues: none\n"
 
@@ -91,8 +91,43 @@ def test_cleanup_keeps_jobs_that_failed_a_short_time_ago_if_told_so(
 ) -> None:
     sync_client.permanently_fail_jobs([sync_client.add_raw_job("mail").id])
 
-    assert ferryman("cleanup", "delete-permafailed-jobs", "--older-than", "30d").out == "Deleted failed jobs: 0\n"
-    assert ferryman("cleanup", "delete-permafailed-jobs", "--older-than", "0s").out == "Deleted failed jobs: 1\n"
+    delete = ("cleanup", "delete-permafailed-jobs", "--yes", "--older-than")
+    assert ferryman(*delete, "30d").out == "Deleted failed jobs: 0\n"
+    assert ferryman(*delete, "0s").out == "Deleted failed jobs: 1\n"
+
+
+def test_cleanup_asks_before_it_deletes_failed_jobs_and_only_then(
+    ferryman: Callable[..., Ran], sync_client: SyncClient
+) -> None:
+    assert ferryman("cleanup", "delete-permafailed-jobs").out == "Deleted failed jobs: 0\n"
+    sync_client.permanently_fail_jobs([sync_client.add_raw_job("mail").id])
+
+    refused = ferryman("cleanup", "delete-permafailed-jobs", stdin="n\n")
+
+    assert refused.code == 1
+    assert "This deletes 1 failed job, with the payloads." in refused.err
+    assert sync_client.counts().failed == 1
+    assert ferryman("cleanup", "delete-permafailed-jobs", stdin="y\n").out == "Deleted failed jobs: 1\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["unlock", "dead"],
+        ["workers", "recover", "--worker", "dead"],
+        ["schema", "uninstall-extensions"],
+        ["doctor", "--tune", "key-index"],
+    ],
+)
+def test_with_json_a_command_that_would_ask_writes_one_document_and_changes_nothing(
+    ferryman: Callable[..., Ran], dead_worker: str, command: list[str]
+) -> None:
+    ran = ferryman(*command, "--json", stdin="y\n")
+
+    assert ran.code == 1
+    assert ran.error["type"] == "NotConfirmedError"
+    assert ran.error["message"].endswith("To go ahead, add --yes.")
+    assert ferryman("jobs", "counts", "--json").json["running"] == 2
 
 
 def test_an_unknown_cleanup_is_a_usage_error(ferryman: Callable[..., Ran]) -> None:

@@ -25,10 +25,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_empty_folder_becomes_a_running_application(
-    run: Callable[..., Ran], here: Path, server_folder: Path
+    run: Callable[..., Ran], server_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    here = server_folder / "project"
+    here.mkdir()
+    here.chmod(0o711)
+    monkeypatch.chdir(here)
     written = run("new")
-    started = RunningCommand(("dev", "--folder", server_folder / "postgres"), here, {})
+    started = RunningCommand(("dev",), here, {"DATABASE_URL": "postgresql://me:hunter2@production/app"})
     try:
         line = started.wait_for("^export DATABASE_URL=")[0]
         started.wait_for(STARTED)
@@ -43,7 +47,26 @@ def test_an_empty_folder_becomes_a_running_application(
     finally:
         started.clear_away()
     assert written.out.startswith("Wrote tasks.py.")
+    assert "DATABASE_URL names app at production:5432, which is not used here." in started.text
+    assert "hunter2" not in started.text
+    assert (here / ".ferryman" / "postgres" / "data").is_dir()
+    assert (here / ".ferryman" / ".gitignore").read_text() == "*\n"
     assert "Traceback" not in started.text
+
+
+def test_dev_uses_a_database_that_it_is_given_and_starts_none(
+    run: Callable[..., Ran], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "tasks.py").write_text("")
+    monkeypatch.setattr("ferryman.cli.dev.EmbeddedPostgres", None)
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr("ferryman.cli.dev.run_workers", lambda **given: asked.append(given))
+
+    assert run("dev", "--database-url", "postgresql://mine", "--folder", "x").code == 2
+    assert run("dev", "--database-url", "postgresql://mine").code == 0
+
+    [given] = asked
+    assert (given["target"], given["database_url"]) == ("tasks", "postgresql://mine")
 
 
 def test_dev_without_a_module_says_what_it_looked_for(run: Callable[..., Ran], here: Path) -> None:
@@ -90,3 +113,9 @@ def test_new_refuses_a_name_that_python_cannot_import(run: Callable[..., Ran], h
 def test_new_tells_programs_what_it_wrote(run: Callable[..., Ran], here: Path) -> None:
     assert run("new", "shop.py", "--json").json == {"file": "shop.py", "module": "shop"}
     assert "`ferryman worker shop`" in (here / "shop.py").read_text()
+
+
+def test_new_in_a_folder_with_a_space_says_how_to_get_there(run: Callable[..., Ran], here: Path) -> None:
+    (here / "my dir").mkdir()
+
+    assert "cd 'my dir'\n" in run("new", "my dir/tasks.py").out

@@ -15,6 +15,7 @@ import pytest
 from ferryman import RawJobSpec
 from tests.support.commands import EXECUTABLE
 from tests.support.own_servers import copy_made_server
+from tests.support.processes import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,29 @@ if TYPE_CHECKING:
     from ferryman import SyncClient
 
     Process = Callable[..., subprocess.Popen[bytes]]
+
+
+SIGNALS_AT_EACH_LINE = """
+import os
+import queue
+import signal
+import sys
+import threading
+
+from ferryman.cli.postgres import stop_signals
+
+
+def trace(frame, event, _):
+    if frame.f_code.co_filename in (threading.__file__, queue.__file__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return trace
+
+
+stop = stop_signals()
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+sys.settrace(trace)
+stop.get()
+"""
 
 
 def test_the_exit_code_reaches_the_shell(process: Process, database: str) -> None:
@@ -96,6 +120,16 @@ def test_the_private_postgres_runs_until_it_is_told_to_stop(
     assert started.returncode == 0
     assert told == b""
     assert str(folder) == ready["folder"]
+
+
+def test_the_private_postgres_may_be_told_to_stop_at_any_moment(tmp_path: Path) -> None:
+    """Also while it waits, or handles another signal: at each line of what Python runs for that."""
+    (tmp_path / "stopping.py").write_text(SIGNALS_AT_EACH_LINE)
+    waiting = Program("stopping", folder=tmp_path)
+    try:
+        assert waiting.wait() == 0
+    finally:
+        waiting.end()
 
 
 def test_the_private_postgres_prints_a_line_to_copy(process: Process, server_folder: Path) -> None:

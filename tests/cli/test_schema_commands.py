@@ -111,3 +111,28 @@ def test_uninstalling_our_objects_leaves_the_jobs(ferryman: Callable[..., Ran]) 
     assert ran.out.startswith("Dropped: ")
     assert ferryman("jobs", "counts", "--json").json["ready"] == 1
     assert "Nothing to do" in ferryman("schema", "uninstall-extensions", "--yes").out
+
+
+def test_give_way_drops_our_copies_of_what_rust_makes_and_says_what_comes_next(
+    at_revision_18: Callable[..., Ran],
+) -> None:
+    refused, done = at_revision_18("schema", "give-way"), at_revision_18("schema", "give-way", "--yes")
+
+    assert (refused.code, "nothing was changed" in refused.err) == (1, True)
+    assert done.out.startswith("Dropped: delete_stale_workers, ")
+    assert "Start the Rust worker now" in done.out
+    assert "Nothing to do: the schema" in at_revision_18("schema", "give-way", "--yes").out
+    assert at_revision_18("schema", "status").code == 1
+    taken_back = at_revision_18("migrate").out.splitlines()
+    assert (taken_back[0].startswith("Adopted"), taken_back[1].startswith("Note: ")) == (True, True)
+
+
+def test_give_way_is_refused_while_workers_are_registered_unless_forced(
+    at_revision_18: Callable[..., Ran], connection: psycopg.Connection
+) -> None:
+    connection.execute("select graphile_worker.worker_heartbeat('ferryman-1')")
+
+    refused = at_revision_18("schema", "give-way", "--yes")
+
+    assert (refused.code, "ferryman-1" in refused.err) == (1, True)
+    assert at_revision_18("schema", "give-way", "--yes", "--force", "--json").json["dropped"][-1] == "_private_workers"

@@ -202,7 +202,8 @@ def test_a_lifespan_that_fails_ends_the_worker_with_the_reason(
     started = worker(LIFESPAN, "--processes", "2")
 
     assert started.wait() == 1
-    assert started.text.count("Error: the lifespan 'resource' failed to start at ") == 1
+    [told] = started.events("command_failed")
+    assert told["message"].startswith("the lifespan 'resource' failed to start at ")
     assert "OSError: no route to the mail server" in started.text
     assert "Traceback" not in started.text
     assert sync_client.get_job(job.id).attempts == 0

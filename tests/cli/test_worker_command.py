@@ -170,6 +170,26 @@ def test_once_runs_what_is_due_and_ends_and_json_logs_are_a_document_on_each_lin
     assert sync_client.counts().total == 1
 
 
+def test_an_idle_pool_of_the_application_is_no_handler_and_what_is_registered_at_exit_runs_in_any_case(
+    worker: Callable[..., RunningCommand], folder: Path
+) -> None:
+    at_exit = "\nimport atexit\nimport concurrent.futures\nimport threading\n\natexit.register(print, 'flushed')\n"
+    pool = "pool = concurrent.futures.ThreadPoolExecutor()\npool.submit(int)\n"
+    (folder / "tasks.py").write_text(f"{TASKS}{at_exit}{pool}")
+    idle = worker("--once")
+    assert idle.wait() == 0
+    assert "flushed" in idle.lines
+    assert idle.events("cancellation_ignored") == []
+
+    busy = "threading.Thread(target=threading.Event().wait, name='metrics').start()\n"
+    (folder / "tasks.py").write_text(f"{TASKS}{at_exit}{busy}")
+    stuck = worker("--once")
+    assert stuck.wait() == 0
+    assert "flushed" in stuck.lines
+    [told] = stuck.events("cancellation_ignored")
+    assert "thread 'metrics'" in told["message"]
+
+
 def test_probes_are_answered_until_the_end_and_without_a_database_the_worker_is_unready_but_not_dead(
     worker: Callable[..., RunningCommand],
     folder: Path,

@@ -25,14 +25,18 @@ from ferryman.cli.worker.logs import JsonFormatter, TextFormatter, has_colours
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.reloading import Files
 from ferryman.cli.worker.status_line import CLEAR_LINE, AboveStatusLine, StatusLine
+from ferryman.cli.worker.supervising import Supervisor
 from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Counts, Vitals, liveness, readiness
+from ferryman.cli.worker.watching import Watch
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail
 from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
 from tests.support.commands import probe
+from tests.support.server import reachable_folder
 from tests.support.waiting import until_blocking
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MINUTE = timedelta(minutes=1)
@@ -136,6 +140,7 @@ def test_the_command_line_wins_over_the_application() -> None:
         concurrency=5,
         local_queue=LocalQueueConfig(size=50, ttl=timedelta(seconds=7)),
         forbidden_flags=["slow"],
+        not_tasks=["send"],
         max_jobs=5,
         max_memory=2**28,
         complete_job_batch_delay=timedelta(seconds=1),
@@ -152,6 +157,7 @@ def test_the_command_line_wins_over_the_application() -> None:
         max_jobs=100,
         child_max_memory=2**30,
         forbidden_flags=("huge",),
+        tasks=("send",),
         no_listen=True,
     )
 
@@ -166,6 +172,7 @@ def test_the_command_line_wins_over_the_application() -> None:
     assert (options.concurrency, options.poll_interval, options.max_connections) == (20, timedelta(seconds=0.5), 3)
     assert (options.max_jobs, options.max_memory, options.child_max_memory) == (100, 2**28, 2**30)
     assert options.forbidden_flags == ("huge",)
+    assert (options.tasks, options.not_tasks) == (("send",), ())
     assert not options.use_notification_delivery
     assert options.complete_job_batch_delay == timedelta(seconds=1)
     assert options.extensions == {"theirs": 1}
@@ -174,7 +181,9 @@ def test_the_command_line_wins_over_the_application() -> None:
 def test_what_the_command_line_leaves_out_the_application_decides() -> None:
     hooks = HookRegistry()
     hooks.on(JobFail, lambda _: None)
-    asked = WorkerOptions(concurrency=5, local_queue=LocalQueueConfig(), forbidden_flags=["slow"], hooks=hooks)
+    asked = WorkerOptions(
+        concurrency=5, local_queue=LocalQueueConfig(), forbidden_flags=["slow"], tasks=["send"], hooks=hooks
+    )
     ours = HookRegistry()
     ours.on(JobComplete, lambda _: None)
 
@@ -316,6 +325,41 @@ def test_changed_files_are_noticed_below_the_folder_but_not_those_of_others(tmp_
     (tmp_path / "b.py").unlink()
     assert files.changed() == tmp_path / "b.py"
     assert files.changed() is None
+
+
+def test_a_folder_that_may_not_be_entered_does_not_keep_changes_from_being_noticed() -> None:
+    with reachable_folder() as folder:
+        folder.chmod(0o755)
+        (folder / "pgdata").mkdir(mode=0)
+        with _without_privileges():
+            files = Files(folder)
+        (folder / "a.py").touch()
+        with _without_privileges():
+            assert files.changed() == folder / "a.py"
+
+
+@contextlib.contextmanager
+def _without_privileges() -> Iterator[None]:
+    """Root may enter every folder."""
+    before = os.geteuid()
+    os.seteuid(before or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+async def test_a_look_for_changed_files_that_fails_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    await Supervisor(Plan(target="tasks"), Watch([Vitals()], None, patience=30), reload=True)._watch_files()
+
+    assert [record.event for record in caplog.records] == ["reload_ended"]
 
 
 def test_python_s_own_loop_serves_where_uvloop_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

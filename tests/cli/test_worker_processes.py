@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import select
 import signal
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ferryman import RawJobSpec
 from ferryman.cli.worker.plan import Plan
+from ferryman.cli.worker.processes import SupervisedProcess
 from ferryman.cli.worker.supervising import LONGEST_PAUSE_SECONDS, SECONDS_TO_END, Supervisor, pause_after
 from ferryman.cli.worker.vitals import Vitals
 from ferryman.cli.worker.watching import Watch
@@ -37,10 +41,12 @@ app = App()
 
 
 @app.task
-async def hold(ctx: WorkerContext) -> None:
+async def hold(ctx: WorkerContext, lines: int = 0) -> None:
     ctx.logger.info("held by process %d", os.getpid())
     while not Path("let go").exists():
         await asyncio.sleep(0.01)
+    for _ in range(lines):
+        ctx.logger.info("x" * 20_000)
 
 
 @app.task
@@ -81,39 +87,47 @@ def supervisor(folder: Path, database: str) -> Iterator[Callable[..., RunningCom
         each.clear_away()
 
 
-def test_all_processes_work_and_end_in_order_and_systemd_hears_of_them_at_once(
-    supervisor: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
-) -> None:
-    address = str(folder / "notify")
+@pytest.fixture
+def notified(folder: Path) -> Iterator[socket.socket]:
+    """Where systemd would hear how the service does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(address)
+        systemd.bind(str(folder / "notify"))
         systemd.settimeout(DEADLINE_SECONDS)
-        started = supervisor(
-            *("--processes", "3", "--concurrency", "1", "--grace", "60", "--health-port", "0"), NOTIFY_SOCKET=address
-        )
-        assert systemd.recv(100) == b"READY=1"
-        started.wait_for_event("worker_started", times=3)
-        assert len(children_of(started.pid)) == 3
-        _, readyz = started.wait_for_probes()
-        until_blocking(lambda: probe(readyz) == (200, "ready"), "all three are ready")
-        sync_client.add_raw_jobs([RawJobSpec("hold", {}) for _ in range(3)])
-        lines = started.wait_for("held by process", times=3)
-        assert {int(re.findall(r"process (\d+)", line)[0]) for line in lines} == children_of(started.pid)
+        yield systemd
 
-        started.send(signal.SIGTERM)
-        assert systemd.recv(100) == b"STOPPING=1"
-        assert {each["signal"] for each in started.wait_for_event("signal_received", times=3)} == {"SIGTERM"}
-        until_blocking(lambda: probe(readyz) == (503, "stopping"), "all three are stopping")
+
+def test_all_processes_work_and_end_in_order_with_whole_log_lines_and_systemd_hears_of_them_at_once(
+    supervisor: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient, notified: socket.socket
+) -> None:
+    started = supervisor(
+        *("--processes", "3", "--concurrency", "1", "--grace", "60", "--health-port", "0"),
+        NOTIFY_SOCKET=notified.getsockname(),
+    )
+    assert notified.recv(100) == b"READY=1"
+    started.wait_for_event("worker_started", times=3)
+    assert len(children_of(started.pid)) == 3
+    _, readyz = started.wait_for_probes()
+    until_blocking(lambda: probe(readyz) == (200, "ready"), "all three are ready")
+    sync_client.add_raw_jobs([RawJobSpec("hold", {"lines": 50}) for _ in range(3)])
+    lines = started.wait_for("held by process", times=3)
+    assert {int(re.findall(r"process (\d+)", line)[0]) for line in lines} == children_of(started.pid)
+
+    started.send(signal.SIGTERM)
+    assert notified.recv(100) == b"STOPPING=1"
+    assert {each["signal"] for each in started.wait_for_event("signal_received", times=3)} == {"SIGTERM"}
+    until_blocking(lambda: probe(readyz) == (503, "stopping"), "all three are stopping")
     (folder / "let go").touch()
     assert started.wait() == 0
     assert sync_client.counts().total == 0
+    assert [len(json.loads(line)["message"]) for line in started.lines].count(20_000) == 150
 
 
-def test_a_process_that_is_killed_or_dies_is_replaced(
-    supervisor: Callable[..., RunningCommand], sync_client: SyncClient
+def test_a_process_that_is_killed_or_stopped_or_dies_is_replaced_and_the_service_goes_on(
+    supervisor: Callable[..., RunningCommand], sync_client: SyncClient, notified: socket.socket
 ) -> None:
-    started = supervisor("--processes", "2", "--concurrency", "1")
+    started = supervisor("--processes", "2", "--concurrency", "1", NOTIFY_SOCKET=notified.getsockname())
     started.wait_for_event("worker_started", times=2)
+    assert notified.recv(100) == b"READY=1"
     before = children_of(started.pid)
     victim = min(before)
 
@@ -126,11 +140,19 @@ def test_a_process_that_is_killed_or_dies_is_replaced(
     assert len(after) == 2
     assert before - after == {victim}
 
-    sync_client.add_raw_job("die")
+    os.kill(min(after), signal.SIGTERM)
 
     [*_, told] = started.wait_for_event("process_replaced", times=2)
+    assert "ended with exit code 0" in told["message"]
+    started.wait_for_event("worker_started", times=4)
+
+    sync_client.add_raw_job("die")
+
+    [*_, told] = started.wait_for_event("process_replaced", times=3)
     assert "ended with exit code 3" in told["message"]
+    assert select.select([notified], [], [], 0)[0] == [], "systemd would kill a service that says that it stops"
     assert started.stop(signal.SIGINT) == 0
+    assert notified.recv(100) == b"STOPPING=1"
 
 
 def test_a_process_is_replaced_after_so_many_jobs_and_none_is_called_dead(
@@ -177,6 +199,44 @@ def test_once_does_not_replace_a_process_that_dies(
     [told] = started.events("process_not_replaced")
     assert "ended with exit code 3" in told["message"]
     assert len(started.events("worker_started")) == 2
+
+
+def test_once_ends_when_the_first_process_ends_before_it_is_ready(
+    supervisor: Callable[..., RunningCommand], folder: Path
+) -> None:
+    for number, told in ((signal.SIGKILL, "was ended by SIGKILL"), (signal.SIGTERM, "ended with exit code 0")):
+        (folder / "tasks.py").write_text(f"import os\n\nos.kill(os.getpid(), {number:d})\n")
+
+        started = supervisor("--processes", "2", "--once")
+
+        assert started.wait() == 1
+        [ended] = started.events("process_not_replaced")
+        assert f"{told} before it was ready" in ended["message"]
+
+
+def test_systemd_s_watchdog_is_fed_while_every_process_waits_for_its_replacement(
+    supervisor: Callable[..., RunningCommand], folder: Path, notified: socket.socket
+) -> None:
+    (folder / "tasks.py").write_text("import os\n\nos.kill(os.getpid(), 9)\n")
+
+    started = supervisor("--processes", "2", NOTIFY_SOCKET=notified.getsockname(), WATCHDOG_USEC="30000000")
+
+    started.wait_for_event("process_replaced")
+    assert notified.recv(100) == b"WATCHDOG=1"
+    assert started.stop() == 0
+
+
+async def test_worker_processes_have_the_interpreter_s_flags(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = "import sys\n\nprint(sys._xoptions, sys.warnoptions, file=open('flags', 'w'))\nsys.exit('enough')\n"
+    (folder / "tasks.py").write_text(shown)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "_xoptions", {"faulthandler": True})
+    monkeypatch.setattr(sys, "warnoptions", ["ignore::ImportWarning"])
+
+    process = await SupervisedProcess.start(Plan(target="tasks"))
+    await process.watch(Vitals(), lambda: None)
+
+    assert (folder / "flags").read_text() == "{'faulthandler': True} ['ignore::ImportWarning']\n"
 
 
 def test_a_process_that_hangs_makes_all_of_them_dead_and_one_that_died_makes_them_unready(
@@ -277,14 +337,16 @@ def test_what_is_wrong_from_the_start_is_told_once(supervisor: Callable[..., Run
     started = supervisor("--processes", "3", target="taks")
 
     assert started.wait() == 1
-    assert started.text.count("Error: there is no module 'taks'") == 1
+    [told] = [json.loads(line) for line in started.lines]
+    assert told["message"].startswith("there is no module 'taks'")
+    assert (told["level"], told["event"]) == ("error", "command_failed")
     assert started.events("process_replaced") == []
 
 
-def test_a_file_that_is_changed_or_broken_and_mended_restarts_the_worker(
-    supervisor: Callable[..., RunningCommand], folder: Path
+def test_a_file_that_is_changed_or_broken_and_mended_restarts_the_worker_and_no_job_is_cancelled(
+    supervisor: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
-    started = supervisor("--reload")
+    started = supervisor("--reload", "--grace", "60")
     started.wait_for(r"runs 4 tasks")
     first = children_of(started.pid)
 
@@ -296,6 +358,15 @@ def test_a_file_that_is_changed_or_broken_and_mended_restarts_the_worker(
     (folder / "tasks.py").write_text("def broken(")
     started.wait_for("importing 'tasks' failed at tasks.py:1: SyntaxError")
     started.wait_for_event("waiting_for_change")
-    (folder / "tasks.py").write_text(TASKS)
+    (folder / "tasks.py").write_text(TASKS + LONG_STORM.replace("600.0", "0.0"))
     started.wait_for(r"runs 4 tasks", times=2)
+
+    sync_client.add_raw_job("hold")
+    started.wait_for("held by process")
+    for name in ("first.py", "second.py", "third.py"):
+        (folder / name).touch()
+        started.wait_for(f"{name} changed")
+    (folder / "let go").touch()
+    started.wait_for(r"runs 4 tasks", times=3)
+    assert sync_client.counts().total == 0, "a job was cancelled, although its grace period was not over"
     assert started.stop() == 0

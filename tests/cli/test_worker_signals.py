@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman.cli.worker.signals import STOP_SIGNALS, heeding
+from ferryman.cli.beginning import STOP_SIGNALS
+from ferryman.cli.worker.signals import heeding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

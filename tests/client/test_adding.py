@@ -43,6 +43,40 @@ async def test_a_job_gets_the_defaults_of_the_database(client: Client) -> None:
     assert job.run_at == job.created_at == job.updated_at
 
 
+async def test_a_delay_counts_from_the_moment_at_which_the_database_stores_the_job(client: Client) -> None:
+    two_hours = timedelta(hours=2)
+    deduped = JobSpec(job_key="u", job_key_mode=JobKeyMode.UNSAFE_DEDUPE, delay=two_hours)
+    together = [("a", JobSpec(delay=two_hours)), ("b", JobSpec()), ("c", JobSpec(job_key="c", delay=two_hours))]
+
+    jobs = [
+        await client.add_raw_job("x", {}, JobSpec(delay=two_hours)),
+        await client.add_raw_job("x", {}, JobSpec(job_key="k", delay=two_hours)),
+        await client.add_raw_job("x", {}, deduped),
+        *await client.add_raw_jobs(RawJobSpec(name, {}, spec) for name, spec in together),
+    ]
+
+    assert [await client.get_job(job.id) for job in jobs] == jobs
+    waits = [job.run_at - job.created_at for job in jobs]
+    assert waits == [two_hours, two_hours, two_hours, two_hours, timedelta(), two_hours]
+
+
+async def test_a_delay_counts_by_the_clock_of_this_machine_where_that_is_used(database: str) -> None:
+    async with Client(database, use_local_time=True) as client:
+        before = datetime.now(UTC)
+        job = await client.add_raw_job("x", {}, JobSpec(delay=timedelta(hours=2)))
+
+    assert before <= job.run_at - timedelta(hours=2) <= datetime.now(UTC)
+
+
+async def test_jobs_of_one_key_that_keep_their_time_keep_the_delay_of_the_first(client: Client) -> None:
+    keep = JobKeyMode.PRESERVE_RUN_AT
+    specs = [JobSpec(job_key="k", job_key_mode=keep, delay=timedelta(hours=hours)) for hours in (1, 2)]
+
+    jobs = await client.add_raw_jobs(RawJobSpec("x", {}, spec) for spec in specs)
+
+    assert [job.run_at - job.created_at for job in jobs] == [timedelta(hours=1)] * 2
+
+
 async def test_what_add_job_returns_is_what_the_database_holds(client: Client) -> None:
     spec = JobSpec(queue_name="user:1", run_at=IN_AN_HOUR, max_attempts=3, priority=-10, flags=["b", "a"])
 
@@ -94,9 +128,11 @@ async def test_many_jobs_go_in_with_one_statement(client: Client, monkeypatch: p
     sent: list[str] = []
     fetch = OwnAsyncConnection.fetch
 
-    async def note(self: OwnAsyncConnection, text: LiteralString, values: Sequence[Any] | None = None) -> Any:
+    async def note(
+        self: OwnAsyncConnection, text: LiteralString, values: Sequence[Any] | None = None, **how: Any
+    ) -> Any:
         sent.append(text)
-        return await fetch(self, text, values)
+        return await fetch(self, text, values, **how)
 
     monkeypatch.setattr(OwnAsyncConnection, "fetch", note)
     plain = await client.add_raw_jobs([RawJobSpec("x", n, JobSpec(queue_name=f"q{n % 3}")) for n in range(500)])

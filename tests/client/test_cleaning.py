@@ -106,6 +106,24 @@ async def test_tasks_of_registered_workers_are_kept_whoever_cleans_up(
     assert (await client.cleanup([TASKS])).task_identifiers == ("forgotten",)
 
 
+async def test_tasks_of_a_worker_that_registers_while_the_clean_up_waits_are_kept(
+    client: Client, connection: psycopg.Connection, database: str
+) -> None:
+    for identifier in ("idle", "forgotten"):
+        await _use_and_finish(client, identifier, "q")
+    async with await psycopg.AsyncConnection.connect(database) as producer:
+        await producer.execute("select graphile_worker.add_job('x')")
+        cleanup = asyncio.create_task(client.cleanup([TASKS]))
+        await until(lambda: somebody_waits_for_a_lock(connection), "the clean-up waits for the producer")
+        connection.execute(
+            "insert into graphile_worker._private_workers (id, last_heartbeat_at, metadata) "
+            """values ('late', now(), '{"tasks": ["idle"]}')"""
+        )
+        await producer.commit()
+
+        assert (await cleanup).task_identifiers == ("forgotten",)
+
+
 async def test_tasks_are_cleaned_up_where_workers_cannot_register(
     client: Client, connection: psycopg.Connection
 ) -> None:

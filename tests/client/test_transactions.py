@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import django
+import pg8000
 import psycopg
+import psycopg2
 import pytest
 from django.conf import settings
 from django.db import connections, transaction
@@ -26,9 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 HOSTILE = {"text": 'it\'s 100% $1 :name \\ "quoted" é🚢', "none": None}
-QUEUED = JobSpec(queue_name="q:%s:1", priority=-3, flags=["a", "b"], max_attempts=2)
-KEYED = JobSpec(job_key="k:%(x)s", job_key_mode=JobKeyMode.PRESERVE_RUN_AT)
-DEDUPED = JobSpec(job_key="d", job_key_mode=JobKeyMode.UNSAFE_DEDUPE, flags=[])
+QUEUED = JobSpec(queue_name="q:%s:1", delay=timedelta(hours=1), priority=-3, flags=["a", "b"], max_attempts=2)
+KEYED = JobSpec(job_key="k:%(x)s", delay=timedelta(hours=2), job_key_mode=JobKeyMode.PRESERVE_RUN_AT)
+DEDUPED = JobSpec(job_key="d", delay=timedelta(hours=3), job_key_mode=JobKeyMode.UNSAFE_DEDUPE, flags=[])
+
+
+TRIGGER_WITHOUT_SEARCH_PATH = """
+    create sequence notes;
+    create function note() returns trigger language plpgsql as $$ begin perform nextval('notes'); return new; end $$;
+    create trigger noted before insert on graphile_worker._private_jobs for each row execute function note()
+"""
 
 
 class UndoError(Exception):
@@ -291,6 +302,24 @@ def test_a_missing_schema_is_named_in_blocking_code_too(empty_database: str, kin
         client.add_raw_job("x", {}, using=using)
 
 
+async def test_a_trigger_that_relies_on_the_search_path_is_told_from_a_schema_that_is_missing(
+    client: Client, database: str, connection: psycopg.Connection
+) -> None:
+    connection.execute(TRIGGER_WITHOUT_SEARCH_PATH)
+    with_key = JobSpec(job_key="key")
+    told = r'"notes" does not exist. The function public.note\(\) asked .*search_path'
+    async with _psycopg_async(database) as with_path:
+        await client.add_raw_job("x", using=with_path)
+    async with _asyncpg(database) as without_path:
+        await without_path.execute("set search_path = pg_catalog")
+        for using, spec in ((None, None), (None, with_key), (without_path, None)):
+            with pytest.raises(DatabaseError, match=told):
+                await client.add_raw_job("x", spec=spec, using=using)
+    connection.execute("alter function note() set search_path = public")
+    await client.add_raw_job("x", spec=with_key)
+    assert connection.execute("select nextval('notes')").fetchone() == (3,), "two jobs were noted"
+
+
 @asynccontextmanager
 async def _psycopg_async_autocommit(dsn: str) -> AsyncIterator[Any]:
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
@@ -348,6 +377,17 @@ def _django_alone(dsn: str) -> Iterator[Any]:
         yield "default"
 
 
+@contextmanager
+def _django_copy(dsn: str) -> Iterator[Any]:
+    with _django_connection(dsn) as wrapper:
+        copy = wrapper.copy()
+        try:
+            yield copy
+            assert copy.get_autocommit(), "it is as it was for the caller"
+        finally:
+            copy.close()
+
+
 def _refuse_keys(connection: psycopg.Connection) -> None:
     connection.execute(
         "create function public.refuse() returns trigger language plpgsql as "
@@ -387,7 +427,12 @@ async def test_many_async_adds_are_all_or_none_on_a_connection_without_a_transac
 
 @pytest.mark.parametrize(
     "kind",
-    [_psycopg_sync_autocommit, _sqlalchemy_session_autocommit, pytest.param(_django_alone, marks=_of_django)],
+    [
+        _psycopg_sync_autocommit,
+        _sqlalchemy_session_autocommit,
+        pytest.param(_django_alone, marks=_of_django),
+        pytest.param(_django_copy, marks=_of_django),
+    ],
 )
 def test_many_blocking_adds_are_all_or_none_on_a_connection_without_a_transaction(
     sync_client: SyncClient, connection: psycopg.Connection, database: str, kind: SyncKind
@@ -403,17 +448,84 @@ def test_many_blocking_adds_are_all_or_none_on_a_connection_without_a_transactio
         assert sync_client.counts().total == 2
 
 
+@pytest.mark.parametrize("kind", [_psycopg_async_autocommit, _asyncpg_alone])
+async def test_a_connection_is_in_no_transaction_after_an_add_was_cancelled_while_it_began_one(
+    client: Client, database: str, kind: AsyncKind
+) -> None:
+    async with kind(database) as using:
+        adding = asyncio.create_task(client.add_raw_jobs(MIXED, using=using))
+        await asyncio.sleep(0)  # it has sent BEGIN and waits for the answer
+        adding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await adding
+
+        await using.execute("create table public.kept ()")
+        async with using.transaction():
+            await using.execute("create table public.kept_too ()")
+
+    with psycopg.connect(database) as other:
+        kept = other.execute("select to_regclass('kept') is not null, to_regclass('kept_too') is not null").fetchone()
+    assert kept == (True, True)
+    assert (await client.counts()).total == 0
+
+
+def _with_enough_iterations(connection: psycopg.Connection, role: str) -> None:
+    """pg8000 accepts no password that was hashed as quickly as those of tests are."""
+    if connection.info.server_version >= 160000:
+        connection.execute("set scram_iterations = 4096")
+    connection.execute(f"create role {role} superuser login password 'known'")
+
+
+def test_a_connection_of_pg8000_is_refused_before_anything_is_sent(
+    sync_client: SyncClient, connection: psycopg.Connection, database: str
+) -> None:
+    parts = conninfo_to_dict(database)
+    role = f"of_pg8000_{parts['dbname']}"
+    _with_enough_iterations(connection, role)
+    place = {"unix_sock": f"{parts['host']}/.s.PGSQL.{parts['port']}"}
+    url = URL.create("postgresql+pg8000", username=role, password="known", database=str(parts["dbname"]), query=place)
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    try:
+        alone = pg8000.connect(user=role, password="known", database=parts["dbname"], **place)
+        with pytest.raises(ConfigurationError, match=r"using= got pg8000\.\w+\.Connection, which is no connection"):
+            sync_client.add_raw_job("x", {}, using=alone)
+        alone.close()
+        with engine.connect() as using, pytest.raises(ConfigurationError, match=r"of pg8000.* Nothing was sent\."):
+            sync_client.add_raw_jobs(MIXED, using=using)
+    finally:
+        engine.dispose()
+        connection.execute(f"drop role {role}")
+
+    assert sync_client.counts().total == 0
+
+
+def _django_on_psycopg2(dsn: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A connection of Django as it is where only psycopg2 is installed."""
+    with _django_connection(dsn) as wrapper, monkeypatch.context() as patch:
+        for name in [name for name in sys.modules if name.startswith("django.db.backends.postgresql")]:
+            patch.delitem(sys.modules, name)
+        patch.setitem(sys.modules, "psycopg", None)
+        from django.db.backends.postgresql import base  # noqa: PLC0415 - once more, without psycopg
+
+        assert base.Database is psycopg2
+        return base.DatabaseWrapper(dict(wrapper.settings_dict), "default")
+
+
 @_of_django
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
 def test_times_have_a_zone_also_where_django_leaves_zones_out(
-    sync_client: SyncClient, database: str, monkeypatch: pytest.MonkeyPatch
+    sync_client: SyncClient, database: str, monkeypatch: pytest.MonkeyPatch, driver: str
 ) -> None:
     in_an_hour = datetime.now(UTC) + timedelta(hours=1)
-    with _django_connection(database) as using:
+    with _django_connection(database) as wrapper:
+        using = wrapper if driver == "psycopg" else _django_on_psycopg2(database, monkeypatch)
         monkeypatch.setattr(settings, "USE_TZ", False)
-        later = sync_client.add_raw_job("x", {}, JobSpec(run_at=in_an_hour), using=using)
+        later = sync_client.add_raw_job("x", HOSTILE, JobSpec(run_at=in_an_hour), using=using)
         keyed = sync_client.add_raw_job("x", {}, JobSpec(run_at=in_an_hour, job_key="k"), using=using)
 
         assert sync_client.get_job(later.id, using=using) == later == sync_client.get_job(later.id)
         assert sync_client.get_job(keyed.id) == keyed
         with using.cursor() as cursor:
-            assert cursor.execute("select now()").fetchone()[0].tzinfo is None, "it is as it was for the caller"
+            cursor.execute("select now()")
+            assert cursor.fetchone()[0].tzinfo is None, "it is as it was for the caller"
+        using.close()

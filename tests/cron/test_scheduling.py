@@ -357,6 +357,43 @@ async def test_a_crontab_that_was_held_up_makes_up_for_its_minutes(
     assert fired(connection, "held") == fired(connection) == [NOON + minute * MINUTE for minute in range(4)]
 
 
+@pytest.mark.usefixtures("impatient")
+async def test_minutes_that_a_crontab_lost_while_it_was_held_up_are_logged_once(
+    client: Client, database: str, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("held", "tick", "filled"):
+        make_known(connection, name, NOON - HOUR)
+    crontabs = "0 12 * * * held\n* * * * * tick\n0 12 * * * filled ?fill=1h"
+    scheduler, clock = scheduler_at(client, NOON, crontabs)
+    with psycopg.connect(database) as holder:
+        holder.execute("select from graphile_worker._private_known_crontabs where identifier != 'tick' for update")
+        for minute in range(8):
+            clock.set(NOON + minute * MINUTE)
+            await scheduler.tick()
+        holder.rollback()
+    clock.advance(MINUTE)
+    await scheduler.tick()
+
+    assert (fired(connection, "held"), fired(connection, "filled")) == ([], [NOON])
+    [lost] = logged(caplog, "crontab_minutes_lost")
+    assert (lost.crontab, lost.args) == ("held", ("held", NOON, NOON, 5))  # type: ignore[attr-defined]
+
+
+async def test_minutes_that_were_lost_in_an_outage_are_logged_for_each_crontab_that_fires_in_them(
+    client: Client, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("tick", "late", "filled"):
+        make_known(connection, name, NOON - HOUR)
+    crontabs = "* * * * * tick\n0 18 * * * late\n* * * * * filled ?fill=1h"
+    scheduler, clock = scheduler_at(client, NOON, crontabs)
+    await scheduler.tick()
+    clock.advance(HOUR)
+    await scheduler.tick()
+
+    [lost] = logged(caplog, "crontab_minutes_lost")
+    assert lost.args == ("tick", NOON + MINUTE, NOON + 54 * MINUTE, 5)
+
+
 def test_two_crontabs_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"same identifier: 'tick' \(of the tasks 'tick', 'other'\)"):
         crontabs_from(["* * * * * tick", Crontab(EVERY_MINUTE, "other", id="tick")])

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tracing_library import loadable
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python(?P<mark>[^\n]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -39,12 +41,13 @@ async def test_the_examples_on_this_page_run(
     monkeypatch.setenv("DATABASE_URL", database)
     module = types.ModuleType("example")
     monkeypatch.setitem(sys.modules, "example", module)
-    for line, code in _examples(page):
-        # Blank lines in front make a traceback point to the line on the page.
-        compiled = compile("\n" * line + code, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        result = eval(compiled, module.__dict__)
-        if inspect.isawaitable(result):
-            await result
+    with loadable():
+        for line, code in _examples(page):
+            # Blank lines in front make a traceback point to the line on the page.
+            compiled = compile("\n" * line + code, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            result = eval(compiled, module.__dict__)
+            if inspect.isawaitable(result):
+                await result
 
 
 def test_the_program_in_the_readme_runs_as_pasted_on_an_empty_database(

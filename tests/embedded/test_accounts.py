@@ -105,6 +105,32 @@ def test_programs_that_only_root_can_reach_are_copied_once(closed_binaries, spar
 
 
 @as_root
+def test_a_copy_of_programs_whose_original_is_gone_is_removed_unless_a_server_runs_from_it(open_folder, monkeypatch):
+    monkeypatch.setattr(folders, "OF_ROOT", open_folder / "root")
+    closed = open_folder / "closed"
+    closed.mkdir(mode=0o700)
+
+    def copied(name: str) -> Path:
+        folder = closed / name / "server" / "bin"
+        folder.mkdir(parents=True)
+        shutil.copy(shutil.which("sleep"), folder / "postgres")
+        binaries = ServerBinaries(folder, "17.2", "wheel", (folder.parent,))
+        return within_reach(binaries, account_for(open_folder / "none"), Deadline.after(60)).folder / "postgres"
+
+    kept, idle, running = map(copied, ("kept", "idle", "running"))
+    shutil.rmtree(closed / "idle")
+    shutil.rmtree(closed / "running")
+    with subprocess.Popen([running, "3600"]) as server:
+        newest = copied("newest")
+        while_used = [copy.exists() for copy in (kept, idle, running, newest)]
+        server.kill()
+    copied("another")
+
+    assert while_used == [True, False, True, True]
+    assert [copy.exists() for copy in (kept, running, newest)] == [True, False, True]
+
+
+@as_root
 def test_programs_that_cannot_be_copied_are_refused_by_name(open_folder):
     closed = open_folder / "closed"
     closed.mkdir(mode=0o700)

@@ -1,16 +1,20 @@
 """SIGKILL of everybody around a server."""
 
 import os
+import shutil
 import signal
 import subprocess
 from datetime import timedelta
 from pathlib import Path
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.embedded.account import account_for
+from ferryman.embedded.supervised import HOPELESS_STARTS
 from tests.support.embedded_processes import (
+    failing_programs,
     has_backends,
     kill,
     postmaster,
@@ -76,6 +80,42 @@ def test_a_server_that_is_killed_again_and_again_comes_back_each_time(server, fo
     for _ in range(5):
         kill(running_postmaster(folder))
         assert until_blocking(lambda: kept_rows(server.dsn), "the rows can be read") == 1000
+
+
+def test_a_server_in_use_is_started_again_however_often_that_fails_as_on_a_full_disk(spare_folder, open_folder):
+    gate, tries = open_folder / "full", open_folder / "tries"
+    tries.touch(mode=0o666)
+    tries.chmod(0o666)
+    programs = failing_programs(open_folder, gate, tries)
+    with EmbeddedPostgres(spare_folder, binaries=programs, linger=timedelta(0)) as server:
+        write_rows(server.dsn)
+        gate.touch()
+        kill(running_postmaster(spare_folder))
+        until_blocking(lambda: len(tries.read_text().splitlines()) > HOPELESS_STARTS, "several starts have failed")
+        draft = spare_folder / "place.draft"
+        draft.mkdir()  # nor can the watchdog write
+        gate.unlink()
+        log = spare_folder / "server.log"
+        until_blocking(lambda: "could not be started" in log.read_text(), "another one failed, and was told")
+        draft.rmdir()
+
+        assert until_blocking(lambda: kept_rows(server.dsn), "the rows can be read") == 1000
+
+
+def test_a_server_whose_socket_was_removed_is_used_by_tcp_until_it_has_made_another_one(server, join, folder):
+    write_rows(server.dsn)
+    [watchdog] = watchdogs(folder)
+    os.kill(watchdog, signal.SIGSTOP)
+    try:
+        shutil.rmtree(conninfo_to_dict(server.dsn)["host"])
+        assert kept_rows(server.dsn) is None
+        newcomer = join().joined()
+    finally:
+        os.kill(watchdog, signal.SIGCONT)
+
+    assert conninfo_to_dict(newcomer)["host"] == "127.0.0.1"
+    assert until_blocking(lambda: kept_rows(server.dsn), "the rows can be read") == 1000
+    assert kept_rows(newcomer) == 1000
 
 
 def test_a_server_whose_watchdog_was_killed_is_adopted_by_the_next_user(server, join, folder):

@@ -136,3 +136,44 @@ def test_a_disk_that_refuses_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(EmbeddedServerError, match=r"cannot run PostgreSQL in .*/file/below"):
         EmbeddedPostgres(tmp_path / "file" / "below").start()
+
+
+def test_a_project_has_a_server_of_its_own_which_git_ignores(open_folder):
+    projects = [open_folder / name for name in ("one", "two")]
+    for project in projects:
+        project.mkdir(mode=0o755)
+        assert folders.make_project_folder(project) == project / ".ferryman" / "postgres"
+        assert (project / ".ferryman" / ".gitignore").read_text() == "*\n"
+        assert folders.make_project_folder(project) == project / ".ferryman" / "postgres"
+
+
+def test_a_project_that_cannot_hold_a_server_has_one_elsewhere_and_no_other_project_shares_it(open_folder, monkeypatch):
+    monkeypatch.setattr(folders, "default_folder", lambda: open_folder / "share" / "postgres")
+    closed = open_folder / "root"
+    closed.mkdir(mode=0o700)
+    projects = [closed / "shop", closed / "old" / "shop"]
+    for project in projects:
+        project.mkdir(parents=True)
+        project.chmod(0o500)  # closed to PostgreSQL's account if we are root, and read-only if we are not
+
+    chosen = [folders.make_project_folder(project) for project in projects]
+
+    assert all(folder.is_relative_to(open_folder / "share" / "projects") for folder in chosen)
+    assert all(folder.name.startswith("shop-") for folder in chosen)
+    assert len({*chosen, *map(folders.make_project_folder, projects)}) == 2
+    assert not any((project / ".ferryman").exists() for project in projects)
+
+
+def test_a_name_that_is_taken_or_very_long_does_not_keep_a_project_from_having_a_server(open_folder, monkeypatch):
+    monkeypatch.setattr(folders, "default_folder", lambda: open_folder / "share" / "postgres")
+    taken, dangling, long = (open_folder / name for name in ("taken", "dangling", "ü" * 125))
+    for project in (taken, dangling):
+        project.mkdir(mode=0o755)
+    (taken / ".ferryman").write_text("something else")
+    (dangling / ".ferryman").symlink_to(open_folder / "nowhere")
+    long.mkdir(mode=0o500)
+
+    for project in (taken, dangling, long):
+        folder = folders.make_project_folder(project)
+        assert folder.is_relative_to(open_folder / "share" / "projects")
+        folders.prepare_folder(folder, OURSELVES)

@@ -1,5 +1,6 @@
 """From the first user to the last."""
 
+import asyncio
 import os
 import signal
 from datetime import timedelta
@@ -9,7 +10,10 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 
+from ferryman import Client
 from ferryman.embedded import EmbeddedPostgres
+from ferryman.embedded.layout import Layout
+from ferryman.embedded.locks import is_locked
 from ferryman.errors import EmbeddedServerError
 from tests.support.embedded_processes import (
     is_quiet,
@@ -17,9 +21,11 @@ from tests.support.embedded_processes import (
     running_postmaster,
     stopped_cleanly,
     until_quiet,
+    waiting_programs,
     watchdogs,
 )
 from tests.support.own_servers import copy_made_server
+from tests.support.waiting import until
 
 
 def ask(dsn: str, question: str) -> object:
@@ -44,6 +50,21 @@ def test_a_second_process_joins_the_same_server(server, join):
     other = join()
 
     assert ask(other.joined(), started_at) == ask(server.dsn, started_at)
+
+
+async def test_a_client_that_is_cancelled_while_the_server_starts_leaves_it(spare_folder, open_folder, monkeypatch):
+    gate, leases = open_folder / "gate", Layout(spare_folder).leases
+    monkeypatch.setenv("FERRYMAN_POSTGRES_BIN", str(waiting_programs(open_folder, "postgres", gate)))
+    opening = asyncio.create_task(Client(f"embedded:{spare_folder}").open())
+    await until(lambda: watchdogs(spare_folder), "the server is being started")
+    assert is_locked(leases)
+
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    gate.touch()
+
+    await until(lambda: not is_locked(leases), "nobody uses the server")
 
 
 def test_two_objects_in_one_process_share_the_server(server, folder):

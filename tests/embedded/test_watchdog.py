@@ -10,7 +10,14 @@ from pathlib import Path
 
 from ferryman.embedded import logfile
 from ferryman.embedded.logfile import LogFile
-from tests.support.embedded_processes import USER, copy_package, running_postmaster, watchdogs
+from tests.support.embedded_processes import (
+    USER,
+    copy_package,
+    running_postmaster,
+    stopped_cleanly,
+    until_quiet,
+    watchdogs,
+)
 from tests.support.waiting import until_blocking
 
 SIGNALS = 50_000
@@ -64,6 +71,29 @@ def test_a_storm_of_signals_does_not_stop_it(join, folder):
     assert watchdogs(folder) == [watchdog]
     user.leave()
     until_blocking(lambda: not watchdogs(folder), "it stops the server that nobody uses, and ends")
+
+
+def test_it_looks_again_when_the_folder_cannot_be_looked_at(join, spare_folder):
+    user = join(spare_folder)
+    user.joined()
+    [watchdog] = watchdogs(spare_folder)
+    aside = spare_folder.with_name("aside")
+    spare_folder.rename(aside)
+    spare_folder.touch()  # not "there is no such folder", which would be the end of the server
+    looks = waits_of(watchdog)
+    until_blocking(lambda: waits_of(watchdog) > looks + 2, "it has looked at the file in the place of the folder")
+    spare_folder.unlink()
+    aside.rename(spare_folder)
+
+    user.leave()
+    until_quiet(spare_folder)
+    assert stopped_cleanly(spare_folder)
+
+
+def waits_of(pid: int) -> int:
+    """How often a process has waited for something."""
+    [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("voluntary")]
+    return int(line.split()[1])
 
 
 def files_of(pid: int) -> set[str]:

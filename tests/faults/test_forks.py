@@ -77,8 +77,9 @@ async def test_a_forked_process_that_outlives_its_worker_keeps_the_worker_s_sess
     site: CrashSite, ended: Callable[[int], int]
 ) -> None:
     """It has them open. That is why a worker is dead by its silence too, whatever the server says of its session."""
-    await site.add(1, task="fork_and_stay", gate=str(site.gate))
     worker = site.start()
+    await until(lambda: site.connections() > 1, "the worker listens")
+    await site.add(1, task="fork_and_stay", gate=str(site.gate))
     fork = ended((await noted(site))["program"])
 
     worker.signal(signal.SIGKILL)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from ferryman import App, Client, JobSpec, RawJobSpec
+from ferryman import App, Client, JobSpec, RawJobSpec, SyncClient
 from ferryman.database.addresses import parse_address
 from ferryman.database.own import OwnConnection
 from ferryman.database.pools import configure
 from ferryman.recovery.session import BeatSession
 from ferryman.worker import listener
 from tests.support.beats import SCHEMA, over_tcp
+from tests.support.impostors import surrounded
 from tests.support.logs import logged
 from tests.support.network import POOL_SIZE, PgBouncer
 from tests.support.waiting import until
@@ -30,6 +32,16 @@ if TYPE_CHECKING:
     from tests.support.crash_site import CrashSite
 
 ISOLATION = "select current_setting($1)"
+NOTE_SEARCH_PATH = """
+    create table noted (job bigint, path text);
+    create function note() returns trigger language plpgsql as $$ begin
+        insert into public.noted values (new.id, pg_catalog.current_setting('search_path'));
+        return new;
+    end $$;
+    create trigger noted before insert on graphile_worker._private_jobs for each row execute function note()
+"""
+NOON = datetime(2026, 7, 4, 12, tzinfo=UTC)
+PATH_AND_TIME = "select pg_catalog.current_setting('search_path'), $1::pg_catalog.timestamptz"
 QUEUES = [None, None, "a", "b"]
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.program]
@@ -133,6 +145,7 @@ async def test_behind_a_pooler_the_default_isolation_of_the_database_does_no_har
             await own.fetch(own.begin)
             assert await own.fetch(ISOLATION, ["transaction_isolation"]) == [("read committed",)]
             await own.fetch("commit")
+            assert await own.fetch(ISOLATION, ["enable_seqscan"]) == [("on",)], "nothing of ours stays behind"
             await client.add_raw_jobs([RawJobSpec("x", {}, JobSpec(job_key=f"{n}")) for n in range(20)])
             assert (await client.counts()).total == 20
         blocking = OwnConnection.connect(pooler.dsn, autocommit=True)
@@ -144,7 +157,53 @@ async def test_behind_a_pooler_the_default_isolation_of_the_database_does_no_har
         blocking.close()
         session = BeatSession.open(parse_address(pooler.dsn), SCHEMA, "worker")
         assert session._connection.fetch(ISOLATION, ["transaction_isolation"]) == [("read committed",)]
+        assert session._connection.fetch(ISOLATION, ["statement_timeout"]) == [("0",)], "nothing of ours stays behind"
         session.close()
+
+
+async def test_behind_a_pooler_neither_the_search_path_nor_the_datestyle_of_a_role_does_harm(
+    server: EmbeddedPostgres, empty_database: str, server_folder: Path
+) -> None:
+    """They are set for each transaction, and nothing stays behind in a session that others use next."""
+    with surrounded(empty_database) as dsn:
+        with psycopg.connect(empty_database, autocommit=True) as owner:
+            owner.execute(f"alter database {owner.info.dbname} set datestyle = 'German'")
+        parts = conninfo_to_dict(dsn)
+        over = make_conninfo(over_tcp(server, dsn), user=parts["user"], password=parts["password"])
+        with PgBouncer(over, server_folder) as pooler, SyncClient(pooler.dsn) as blocking:
+            blocking.migrate()
+            async with Client(pooler.dsn) as client, client.pool.connection() as own:
+                assert own.is_pooled
+                [late] = await client.add_raw_jobs([RawJobSpec("x", {}, JobSpec(delay=timedelta(hours=1)))])
+                assert late.run_at == late.created_at + timedelta(hours=1)
+                assert (await client.add_raw_job("x")).created_at <= blocking.add_raw_job("x").created_at
+                added = await client.add_raw_job("x", {}, JobSpec(job_key="key", run_at=NOON))
+                for job in (added, await client.get_job(added.id), blocking.get_job(added.id)):
+                    assert job is not None
+                    assert job.run_at == NOON
+                [[path, at]] = await own.fetch_lazily(PATH_AND_TIME, [NOON])
+                assert (path, at) == ("pg_catalog, pg_temp", NOON)
+                await own.fetch(own.begin)
+                assert await own.fetch(PATH_AND_TIME, [NOON]) == [(path, at)]
+                await own.fetch("rollback")
+                with psycopg.connect(pooler.dsn, prepare_threshold=None) as other:
+                    found = other.execute("show search_path").fetchone(), other.execute("show datestyle").fetchone()
+                assert found == (('"$user", public, pg_catalog',), ("German, DMY",))
+
+
+async def test_behind_a_pooler_a_job_is_added_by_its_statement_alone(
+    server: EmbeddedPostgres, database: str, server_folder: Path, connection: psycopg.Connection
+) -> None:
+    """It names every schema. Settings for it would cost more than all else that a producer does."""
+    connection.execute(NOTE_SEARCH_PATH)
+    with PgBouncer(over_tcp(server, database), server_folder) as pooler, SyncClient(pooler.dsn) as blocking:
+        async with Client(pooler.dsn) as client:
+            await client.add_raw_job("async")
+            await client.add_raw_jobs([RawJobSpec("many", {})])
+            blocking.add_raw_job("blocking")
+            await client.add_raw_job("keyed", spec=JobSpec(job_key="key"))
+    noted = connection.execute("select path from noted order by job").fetchall()
+    assert noted == [('"$user", public',)] * 3 + [("pg_catalog, pg_temp",)]
 
 
 def channels_listened_to(pooler: PgBouncer) -> list[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = {
     "wedged_queues", "workers", "long_locks", "unregistered_locks", "recovery_locks", "old_failed_jobs",
-    "poisoned_jobs", "leftovers",
+    "poisoned_jobs", "leftovers", "waiting_jobs",
 }  # fmt: skip
 
 
@@ -59,9 +59,11 @@ def test_a_schema_that_node_made_is_looked_at_as_far_as_it_goes(node_made: str) 
 
 
 def test_what_is_advised_for_a_schema_that_node_made_makes_all_well(node_made: str) -> None:
-    with SyncClient(node_made) as client:
+    with SyncClient(node_made) as client, psycopg.connect(node_made, autocommit=True) as connection:
         client.migrate()
         client.upgrade_schema()
+        # The schema was made once for all tests, and its job may have waited for so long that this is told.
+        connection.execute("update graphile_worker._private_jobs set run_at = now()")
 
         assert client.check_health().severity is Severity.OK
 

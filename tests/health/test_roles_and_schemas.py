@@ -64,8 +64,9 @@ def test_a_role_to_which_row_security_shows_nothing_is_told_so(
     report = watcher.check_health()
 
     [finding] = report.of("access")
-    assert finding.severity is Severity.NOTICE
-    assert "sees no rows, because of row security" in finding.seen
+    assert finding.severity is Severity.WARNING
+    assert finding.seen.startswith("row security hides rows of _private_job_queues")
+    assert not report.is_healthy
     assert not {finding.check for finding in report.findings} & set(OF_THE_TABLES)
 
 
@@ -81,7 +82,7 @@ def test_a_role_that_may_read_some_tables_learns_what_they_tell(
 
     assert {finding.check for finding in report.findings} == {*OF_THE_SERVER, "access", *OF_THE_TABLES}
     assert report.of("dangling_jobs")[0].severity is Severity.OK
-    for check in ("wedged_queues", "workers", "poisoned_jobs", "leftovers", "sequences"):
+    for check in ("waiting_jobs", "wedged_queues", "workers", "poisoned_jobs", "leftovers", "sequences"):
         assert _bad(report)[check] is Severity.NOTICE
     assert "permission denied" in report.of("workers")[0].seen
     for finding in report.of("sequences"):
@@ -107,6 +108,7 @@ def test_missing_extensions_are_a_warning_and_leave_the_other_checks_alone(sync_
 
     assert _bad(report) == {
         "schema": Severity.WARNING,
+        "waiting_jobs": Severity.NOTICE,
         "wedged_queues": Severity.NOTICE,
         "workers": Severity.NOTICE,
         "recovery_locks": Severity.NOTICE,

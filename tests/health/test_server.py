@@ -16,7 +16,7 @@ from ferryman import Client, HealthLimits, Severity, SyncClient
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.statements import Style
 from ferryman.errors import ConfigurationError
-from ferryman.health.server_checks import check_server
+from ferryman.health.server_checks import check_horizon, check_server
 from ferryman.health.subject import Subject
 from ferryman.queries.working import complete_claims
 from ferryman.worker.claims import EPOCH
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
     from tests.support.tables import Row, Tables
 
+LONG = timedelta(microseconds=1)
+"""For a test."""
 SNAPSHOT = "select count(*) from graphile_worker._private_jobs"
 
 
@@ -68,7 +70,7 @@ def test_a_forgotten_transaction_is_named_and_can_be_ended(
 ) -> None:
     other.execute(SNAPSHOT)
     _burn(connection, 60)
-    limits = HealthLimits(pinned_transactions=50)
+    limits = HealthLimits(pinned_transactions=50, pinned_for=LONG)
 
     finding = one(sync_client, "pinned_rows", limits)
 
@@ -87,10 +89,22 @@ def test_a_transaction_is_judged_by_its_age_too(sync_client: SyncClient, other: 
     other.execute(SNAPSHOT)
     assert one(sync_client, "pinned_rows").severity is Severity.OK
 
-    finding = one(sync_client, "pinned_rows", HealthLimits(pinned_for=timedelta(microseconds=1)))
+    finding = one(sync_client, "pinned_rows", HealthLimits(pinned_for=LONG))
 
     assert finding.severity is Severity.WARNING
     assert finding.facts["seconds"] > 0
+
+
+def test_a_query_of_a_minute_is_well_however_many_transactions_begin_meanwhile(
+    sync_client: SyncClient, connection: psycopg.Connection, other: psycopg.Connection
+) -> None:
+    other.execute(SNAPSHOT)
+    _burn(connection, 60)
+
+    finding = one(sync_client, "pinned_rows", HealthLimits(pinned_transactions=5))
+
+    assert finding.severity is Severity.OK
+    assert finding.facts["transactions"] >= 60
 
 
 def test_ten_times_too_many_transactions_are_an_error(
@@ -99,13 +113,14 @@ def test_ten_times_too_many_transactions_are_an_error(
     other.execute(SNAPSHOT)
     _burn(connection, 60)
 
-    assert one(sync_client, "pinned_rows", HealthLimits(pinned_transactions=5)).severity is Severity.ERROR
+    limits = HealthLimits(pinned_transactions=5, pinned_for=LONG)
+    assert one(sync_client, "pinned_rows", limits).severity is Severity.ERROR
 
 
 def test_a_snapshot_in_another_database_holds_nothing_back_but_a_transaction_number_does(
     sync_client: SyncClient, connection: psycopg.Connection, sick_server: EmbeddedPostgres
 ) -> None:
-    limits = HealthLimits(pinned_transactions=20)
+    limits = HealthLimits(pinned_transactions=20, pinned_for=LONG)
     with psycopg.connect(sick_server.dsn) as elsewhere:
         elsewhere.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         elsewhere.execute("select count(*) from pg_class")
@@ -120,7 +135,7 @@ def test_a_snapshot_in_another_database_holds_nothing_back_but_a_transaction_num
 def test_a_prepared_transaction_is_named_and_can_be_undone(
     sync_client: SyncClient, connection: psycopg.Connection, database: str
 ) -> None:
-    limits = HealthLimits(pinned_transactions=20)
+    limits = HealthLimits(pinned_transactions=20, pinned_for=LONG)
     with psycopg.connect(database) as preparing:
         preparing.execute("select pg_current_xact_id()")
         preparing.execute("prepare transaction 'nobody''s'")
@@ -133,18 +148,54 @@ def test_a_prepared_transaction_is_named_and_can_be_undone(
     assert one(sync_client, "pinned_rows", limits).severity is Severity.OK
 
 
-def test_a_replication_slot_is_named_and_can_be_dropped(
+def test_a_logical_replication_slot_holds_back_no_rows_of_jobs_and_nobody_is_told_to_drop_it(
     sync_client: SyncClient, connection: psycopg.Connection
 ) -> None:
-    limits = HealthLimits(pinned_transactions=20)
-    connection.execute("select pg_create_logical_replication_slot('forgotten', 'pgoutput')")
-    _burn(connection, 30)
+    limits = HealthLimits(pinned_transactions=20, pinned_for=LONG)
+    connection.execute("select pg_create_logical_replication_slot('debezium', 'pgoutput')")
+    try:
+        sync_client.add_raw_job("task")
+        connection.execute("delete from graphile_worker._private_jobs")
+        _burn(connection, 30)
 
-    finding = one(sync_client, "pinned_rows", limits)
+        assert one(sync_client, "pinned_rows", limits).severity is Severity.OK
+        until_blocking(lambda: _jobs_are_vacuumed_away(connection), "vacuum removes the dead row")
+        slot = one(sync_client, "replication_slots", limits)
+        assert (slot.severity, slot.facts["name"], slot.facts["is_active"]) == (Severity.NOTICE, "debezium", False)
+        assert slot.facts["retained_wal"] > 0
+        assert not any("drop" in remedy for remedy in slot.remedies)
+        connection.execute(cast("LiteralString", slot.remedies[0]))
+        assert one(sync_client, "replication_slots").severity is Severity.OK
+        assert one(sync_client, "replication_slots", HealthLimits(retained_wal=1)).severity is Severity.NOTICE
+    finally:
+        connection.execute("select pg_drop_replication_slot('debezium')")
 
-    assert (finding.facts["kind"], finding.facts["state"]) == ("replication slot", "inactive")
-    connection.execute(cast("LiteralString", finding.remedies[0]))
-    assert one(sync_client, "pinned_rows", limits).severity is Severity.OK
+
+def _jobs_are_vacuumed_away(connection: psycopg.Connection) -> bool:
+    connection.execute("vacuum graphile_worker._private_jobs")
+    return connection.execute("select pg_relation_size('graphile_worker._private_jobs')").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "transactions", "severity"),
+    [
+        ("replication slot", "inactive", 100_000, Severity.WARNING),
+        ("replication slot", "inactive", 1_000_000, Severity.ERROR),
+        ("replication slot", "active", 100_000, Severity.OK),
+        ("standby", "active", 100_000, Severity.OK),
+        ("standby", "active", 1_000_000, Severity.WARNING),
+    ],
+)
+def test_a_standby_or_physical_slot_is_judged_by_transactions_alone(
+    kind: str, state: str, transactions: int, severity: Severity
+) -> None:
+    steps = check_horizon(Subject(SchemaName("graphile_worker"), HealthLimits()))
+    next(steps)
+    steps.send([(kind, "replica", None, None, state, None, None, transactions)])
+    with pytest.raises(StopIteration) as stopped:
+        steps.send([(0,)])
+    [finding] = stopped.value.value
+    assert finding.severity is severity
 
 
 @fills_notifications

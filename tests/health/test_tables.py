@@ -8,7 +8,10 @@ import psycopg
 import pytest
 
 from ferryman import HealthLimits, JobSpec, Repair, Severity
+from ferryman.database.identifiers import SchemaName
 from ferryman.errors import DatabaseError
+from ferryman.health.subject import Subject
+from ferryman.health.table_checks import check_upkeep
 from tests.health.looking import look, one
 from tests.support.waiting import until_blocking
 
@@ -86,7 +89,7 @@ def test_dead_rows_are_counted_and_vacuum_removes_them(
 
     (sick,) = until_blocking(lambda: _too_many_dead(sync_client, limits), "dead rows are counted")
 
-    assert sick.severity is Severity.WARNING
+    assert sick.severity is Severity.NOTICE
     assert sick.facts["dead"] >= 100
     assert sick.seen.startswith("_private_jobs: ")
     connection.execute(cast("LiteralString", sick.remedies[0]))
@@ -95,6 +98,31 @@ def test_dead_rows_are_counted_and_vacuum_removes_them(
 
 def _too_many_dead(client: SyncClient, limits: HealthLimits) -> list[Finding]:
     return [finding for finding in look(client, "dead_rows", limits) if finding.severity is not Severity.OK]
+
+
+MINUTE = 60.0
+
+
+@pytest.mark.parametrize(
+    ("dead", "since", "severity"),
+    [
+        (99_999, 40 * MINUTE, Severity.OK),
+        (150_000, 0.5 * MINUTE, Severity.NOTICE),
+        (5_000_000, 4 * MINUTE, Severity.NOTICE),
+        (150_000, 6 * MINUTE, Severity.WARNING),
+        (150_000, None, Severity.NOTICE),
+        (1_000_000, None, Severity.WARNING),
+    ],
+)
+def test_many_dead_rows_are_a_warning_only_where_autovacuum_has_not_come_for_several_rounds(
+    dead: int, since: float | None, severity: Severity
+) -> None:
+    steps = check_upkeep(Subject(SchemaName("graphile_worker"), HealthLimits()))
+    next(steps)
+    with pytest.raises(StopIteration) as stopped:
+        steps.send([("_private_jobs", 10, dead, since, True, True, MINUTE)])
+    [finding] = stopped.value.value
+    assert finding.severity is severity
 
 
 def test_autovacuum_that_is_off_for_the_table_is_told_and_turned_on(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
 import psycopg
@@ -12,7 +13,7 @@ import pytest
 from ferryman import HealthLimits, JobSpec, Repair, Severity
 from ferryman.health import worker_checks
 from ferryman.queries import beating, recovering
-from tests.health.looking import A_MOMENT, one, sweep
+from tests.health.looking import A_MOMENT, look, one, sweep
 from tests.support.beats import SteppedLife
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
@@ -302,3 +303,68 @@ def test_a_sweep_and_a_worker_that_watches_are_no_strangers(
         life.step()
         assert life.beats.is_watching
         assert one(sync_client, "recovery_locks").severity is Severity.OK
+
+
+WAITING = HealthLimits(waiting_for=A_MOMENT)
+
+
+def test_a_job_that_waits_while_no_worker_runs_is_an_error(sync_client: SyncClient, tables: Tables) -> None:
+    sync_client.add_raw_job("mail")
+    tables.worker("ferryman-dead", "2 seconds", session_key=1, tasks=["mail"])  # killed: it holds no session
+
+    assert one(sync_client, "waiting_jobs").severity is Severity.OK
+    finding = one(sync_client, "waiting_jobs", WAITING)
+
+    assert (finding.severity, finding.facts["fate"]) == (Severity.ERROR, "no worker")
+    assert (finding.facts["jobs"], finding.facts["workers"]) == (1, 0)
+    assert finding.seen.endswith("and no worker is running: mail (1)")
+
+
+def test_a_job_of_a_task_that_no_worker_has_is_an_error_and_one_of_a_busy_worker_is_not(
+    sync_client: SyncClient, tables: Tables
+) -> None:
+    for task in ("mail", "mail", "mial"):
+        sync_client.add_raw_job(task)
+    tables.worker("ferryman-1", "0 seconds", tasks=["mail"])
+
+    unknown, busy = look(sync_client, "waiting_jobs", WAITING)
+
+    assert (unknown.severity, unknown.facts["fate"]) == (Severity.ERROR, "unknown task")
+    assert [each["task"] for each in unknown.facts["by_task"]] == ["mial"]
+    assert (busy.severity, busy.facts["fate"], busy.facts["jobs"]) == (Severity.NOTICE, "busy", 2)
+    tables.worker(RUST, "0 seconds")  # which does not say its tasks
+    assert one(sync_client, "waiting_jobs", WAITING).facts["fate"] == "busy"
+
+
+def test_jobs_that_wait_beside_a_worker_that_does_not_register_are_a_notice(
+    sync_client: SyncClient, tables: Tables
+) -> None:
+    sync_client.add_raw_job("mail")
+    tables.held_job("worker-of-node", age="1 hour")  # it is busy with a long job
+
+    finding = one(sync_client, "waiting_jobs", WAITING)
+
+    assert (finding.severity, finding.facts["fate"]) == (Severity.NOTICE, "unregistered")
+    tables.query("update graphile_worker._private_jobs set locked_at = locked_at - interval '4 hours'")
+    assert one(sync_client, "waiting_jobs", WAITING).facts["fate"] == "no worker"
+
+
+def test_jobs_that_nobody_could_have_run_yet_do_not_wait(sync_client: SyncClient, tables: Tables) -> None:
+    sync_client.add_raw_job("later", {}, JobSpec(run_at=datetime.now(UTC) + timedelta(hours=1)))
+    sync_client.permanently_fail_jobs([sync_client.add_raw_job("failed").id])
+    tables.worker("ferryman-1", "0 seconds", tasks=["task"])
+    tables.held_job("ferryman-1", age="1 second", queue_name="q")
+    tables.add_job(queue_name="q")
+
+    assert one(sync_client, "waiting_jobs", WAITING).severity is Severity.OK
+
+
+def test_a_worker_that_lost_its_session_is_told_after_two_of_its_beats(sync_client: SyncClient, tables: Tables) -> None:
+    tables.worker("ferryman-1", "1 second", tasks=["mail"])
+    assert one(sync_client, "workers").severity is Severity.OK
+
+    tables.worker("ferryman-2", "1 second", session_key=1)
+    finding = one(sync_client, "workers")
+
+    assert finding.severity is Severity.WARNING
+    assert [each["worker_id"] for each in finding.facts["silent"]] == ["ferryman-2"]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 import os
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -14,6 +13,7 @@ from ferryman.schema import migrate
 from tests.support import nodes
 from tests.support.carrying import carry_out
 from tests.support.once import once
+from tests.support.rust_migrations import migrate_as_rust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ferryman.embedded import EmbeddedPostgres
 
 _numbers = itertools.count(1)
-_RUST_BODIES = Path(__file__).parent.parent / "support" / "rust_bodies.sql"
 
 
 @pytest.fixture(scope="session")
@@ -65,8 +64,7 @@ def adopted_database(server: EmbeddedPostgres, shared_database: Callable[[str], 
         _admin(server, f"create database {name} template {source}")
         dsn = make_conninfo(server.dsn, dbname=name)
         if maker == "rust":
-            with psycopg.connect(dsn) as connection:
-                connection.execute(_RUST_BODIES.read_text(encoding="utf-8"))
+            migrate_as_rust(dsn)
         carry_out(dsn, migrate)
         return dsn
 

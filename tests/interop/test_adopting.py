@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from ferryman.schema import LATEST_EXTENSION, Layout, Migration, Outcome, inspect, migrate, uninstall_extensions
@@ -18,9 +19,11 @@ def test_adoption_changes_nothing_of_nodes(node_database: NodeDatabase, version:
     dsn = node_database(version)
     before = catalogue(dsn, with_bodies=True)
     revision = REVISIONS[version]
-    assert carry_out(dsn, migrate) == Migration(
+    done = carry_out(dsn, migrate)
+    assert msgspec.structs.replace(done, notices=()) == Migration(
         outcome=Outcome.ADOPTED, revision=revision, extensions_before=0, extensions_after=LATEST_EXTENSION
     )
+    assert ["`ferryman schema give-way`" in notice for notice in done.notices] == [True] * (revision < 20)
     assert catalogue(dsn, with_bodies=True, without=OURS) == before
     assert carry_out(dsn, migrate).outcome is Outcome.NOTHING
 

@@ -23,6 +23,14 @@ RUST_ID = "graphile_worker_0123456789abcdef01"
 """What a Rust worker calls itself: it is the same whether it registers or not."""
 UNHURRIED = {**QUICK, "sweep_threshold": 8.0, "claimed_threshold": 8.0}
 """Longer than the machine keeps a test from beating. An orphan is not swept before the server has been up so long."""
+NOTE_SILENCE = """
+    update graphile_worker._private_workers
+    set metadata = metadata || jsonb_build_object('silence', jsonb_build_object(
+        'beat', cast(extract(epoch from last_heartbeat_at) * 1000000 as bigint), 'seconds', %s::int
+    ))
+    where id = %s
+"""
+"""For how many seconds another observer has seen no beat of this worker."""
 
 
 @pytest.fixture
@@ -82,14 +90,18 @@ async def test_a_rust_worker_without_recovery_keeps_its_jobs(tables: Tables) -> 
 async def test_a_rust_worker_that_beats_keeps_its_jobs_and_one_that_stops_is_swept(
     tables: Tables, database: str
 ) -> None:
-    """Its row has Rust's shape: no session, nothing about prefetching. Nobody knows what it has started."""
-    tables.query("select graphile_worker.worker_heartbeat(%s)", RUST_ID)
+    """Its row has Rust's shape: no session, nothing about prefetching. Nobody knows what it has started.
+
+    It does not say how often it beats, so that it must be silent for a minute. All but a second of it others saw.
+    """
+    tables.query("select graphile_worker.worker_heartbeat(%s, %s)", RUST_ID, '{"pid": 1}')
     job_id = tables.held_job(RUST_ID, age="6 minutes", queue_name="q")
 
     async with sweeper(database, UNHURRIED):
         await until_swept(tables, beats_as=RUST_ID)
         assert tables.job(job_id)["locked_by"] == RUST_ID
 
+    tables.query(NOTE_SILENCE, 59, RUST_ID)
     async with sweeper(database):
         await until(lambda: tables.job(job_id)["locked_by"] is None, "the silent worker is swept")
     assert [(crash["started"], crash["reason"]) for crash in tables.crashes(job_id)] == [(None, "silent")]

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from ferryman.database.identifiers import SchemaName
-from ferryman.database.statements import Style, load_statement
 from ferryman.schema import Layout, Outcome, Uninstallation, inspect, migrate, uninstall_extensions, upgrade
 from ferryman.schema.extensions import EXTENSIONS
 from tests.support import nodes
 from tests.support.carrying import carry_out
 from tests.support.catalogue import catalogue
+from tests.support.rust_migrations import migrate_as_rust
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,14 +28,9 @@ OURS_ALONE = [*PARTS_OF_OURS, "_ferryman_migrations"]
 
 @pytest.fixture
 def rust_database(node_database: NodeDatabase) -> str:
-    """What Rust makes of a schema that was at 18: two revisions that break nothing, and the recovery objects."""
+    """What older versions of Rust make of a schema that was at 18."""
     dsn = node_database("0.16")
-    carry_out(dsn, migrate)
-    with psycopg.connect(dsn) as connection:
-        for name in [*(f"drop_{part}" for part in PARTS_OF_OURS), "drop_ledger"]:
-            statement = load_statement("ferryman.schema.sql.extensions", name)
-            connection.execute(statement.text(SchemaName("graphile_worker"), Style.NUMBERED))
-        connection.execute("insert into graphile_worker.migrations (id) values (19), (20)")
+    migrate_as_rust(dsn, to=20)
     return dsn
 
 

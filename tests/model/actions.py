@@ -227,7 +227,7 @@ class Actions:
             self._open_session(worker)
             is_registered = bool(self.database.fetch(beating.rejoin_worker(worker.id, self._metadata(worker))))
         else:
-            [(is_registered, _)] = self.database.fetch(
+            [(is_registered, *_)] = self.database.fetch(
                 beating.pulse(worker.id, is_due=True, watch_step="none", watch_key=0)
             )
         self._has_heard(worker, is_registered)
@@ -330,7 +330,7 @@ class Actions:
             self.watcher.id, is_due=True, watch_step="keep", watch_key=0, is_full=True, old_after=float(LOOK)
         )
         rows = self.database.fetch(call)
-        signs = [Sign(*row[2:]) for row in rows if row[2] is not None]
+        signs = [Sign(*row[2:-1]) for row in rows if row[2] is not None]
         shown = self._shown()
         assert {sign.worker_id: (as_moment(sign.beat), sign.has_lost_session, sign.is_old) for sign in signs} == {
             name: (one.beat, one.has_lost_session, one.is_old) for name, one in shown.items()

@@ -3,9 +3,9 @@
 Each actor of a history has lines. An errand on a line runs until it has ended, or until PostgreSQL says that it waits
 for a lock: for a row that another line has locked, or at a gate. The next step of the history begins only then.
 
-A gate is a place inside a statement where the history can stop it. The statements are not changed: they find `now()`
-and the operator `bigint * interval` in a schema that comes before PostgreSQL's own, and triggers fire before the first
-row of a table is changed. Each gate asks for an advisory lock, which the conductor holds while the gate is closed.
+A gate is a place inside a statement where the history can stop it. The statements are not changed: this database has
+another `now()` and an operator `bigint * interval` (see `stand_in_for`), and triggers fire before the first row of a
+table is changed. Each gate asks for an advisory lock, which the conductor holds while the gate is closed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ferryman.database.identifiers import SchemaName
 from ferryman.database.own import OwnAsyncConnection, OwnConnection
 from ferryman.database.sessions import AsyncSession
 from ferryman.database.statements import Style, load_statement
+from tests.support.stand_ins import stand_in_for
 from tests.support.waiting import DEADLINE_SECONDS
 
 if TYPE_CHECKING:
@@ -47,17 +48,12 @@ GATES = """
             perform pg_advisory_unlock_shared(line, gate);
         end if;
     end $$;
-    create function model.now() returns timestamptz volatile language plpgsql as $$
-    begin
-        perform model.pass(0);
-        return pg_catalog.now();
-    end $$;
     create function model.times(number bigint, span interval) returns interval stable language plpgsql as $$
     begin
         perform model.pass(0);
         return cast(number as float8) operator(pg_catalog.*) span;
     end $$;
-    create operator model.* (leftarg = bigint, rightarg = interval, function = model.times);
+    create operator pg_catalog.* (leftarg = bigint, rightarg = interval, function = model.times);
     create function model.stop() returns trigger language plpgsql as $$
     begin
         perform model.pass(cast(tg_argv[0] as int));
@@ -67,6 +63,13 @@ GATES = """
         for each statement execute function model.stop(1);
     create trigger stop before update on graphile_worker._private_job_queues
         for each statement execute function model.stop(2);
+"""
+GATED_NOW = """
+    create function pg_catalog.now() returns timestamptz volatile language plpgsql as $$
+    begin
+        perform model.pass(0);
+        return pg_catalog.real_now();
+    end $$;
 """
 
 
@@ -88,9 +91,7 @@ class Line:
         self.number = number
         self.name = name
         self.errand: Errand | None = None
-        self._dsn = make_conninfo(
-            dsn, options=f"-c search_path=model,pg_catalog -c model.line={number} -c deadlock_timeout=10ms"
-        )
+        self._dsn = make_conninfo(dsn, options=f"-c model.line={number} -c deadlock_timeout=10ms")
         self._connection: OwnAsyncConnection | None = None
 
     @property
@@ -123,7 +124,8 @@ class Line:
         """Connect, with the settings of a worker's connections."""
         if self._connection is None:
             self._connection = await OwnAsyncConnection.connect(self._dsn, autocommit=True, prepare_threshold=0)
-            await self.query(load_statement("ferryman.database", "steady_plans").text(SCHEMA, Style.NUMBERED))
+            settings = load_statement("ferryman.database", "steady_plans").text(SCHEMA, Style.NUMBERED)
+            await self.query(settings, self.pid)
 
     async def close(self) -> None:
         """Disconnect."""
@@ -180,6 +182,7 @@ class Conductor:
         self._runner = asyncio.Runner()
         self._own = OwnConnection.connect(dsn, autocommit=True, prepare_threshold=0)
         self.script(GATES)
+        self.script(stand_in_for("now", GATED_NOW))
         self.lines: list[Line] = []
 
     def __enter__(self) -> Self:

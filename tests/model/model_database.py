@@ -1,7 +1,7 @@
 """The real side: PostgreSQL with the real statements, and a clock that moves only when it is told to.
 
-The statements are not changed. They find `now()`, `clock_timestamp()` and `pg_postmaster_start_time()` in a schema that
-comes before PostgreSQL's own, and so the model can foretell every time to the microsecond.
+The statements are not changed. This database has another `now()`, `clock_timestamp()` and `pg_postmaster_start_time()`,
+and so the model can foretell every time to the microsecond.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.conninfo import make_conninfo
 
 from ferryman import SyncClient
 from ferryman.database.sessions import SyncSession
@@ -20,6 +19,7 @@ from ferryman.database.steps import Wait
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.queries import beating
 from ferryman.queries.working import Search
+from tests.support.stand_ins import stand_in_for
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -34,22 +34,29 @@ CLOCK = """
     create schema model;
     create table model.clock (at timestamptz, begun_at timestamptz, up_since timestamptz);
     insert into model.clock default values;
-    create function model.now() returns timestamptz stable language sql
-        as 'select begun_at from model.clock';
-    create function model.clock_timestamp() returns timestamptz volatile language sql
-        as 'select at from model.clock';
-    create function model.pg_postmaster_start_time() returns timestamptz stable language sql
-        as 'select up_since from model.clock';
     create function model.moment(at timestamptz) returns bigint immutable language sql
         as 'select cast(extract(epoch from at) * 1000000 as bigint)';
 """
+FUNCTIONS = {
+    "now": """
+        create function pg_catalog.now() returns timestamptz stable language sql as 'select begun_at from model.clock'
+    """,
+    "clock_timestamp": """
+        create function pg_catalog.clock_timestamp() returns timestamptz volatile language sql
+            as 'select at from model.clock'
+    """,
+    "pg_postmaster_start_time": """
+        create function pg_catalog.pg_postmaster_start_time() returns timestamptz stable language sql
+            as 'select up_since from model.clock'
+    """,
+}
 DEFAULTS = """
-    select format('alter table %s alter column %I set default model.now()', column_.attrelid::regclass, column_.attname)
+    select format('alter table %s alter column %I set default now()', column_.attrelid::regclass, column_.attname)
     from pg_attrdef as given
     join pg_attribute as column_ on column_.attrelid = given.adrelid and column_.attnum = given.adnum
     where
         column_.attrelid::regclass::text like 'graphile_worker.%'
-        and pg_get_expr(given.adbin, given.adrelid) = 'now()'
+        and pg_get_expr(given.adbin, given.adrelid) = 'real_now()'
 """
 TABLES = (
     "_private_jobs", "_private_job_queues", "_private_workers",
@@ -133,9 +140,11 @@ class ModelDatabase:
     def __init__(self, dsn: str) -> None:
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(CLOCK)
+            for name, definition in FUNCTIONS.items():
+                connection.execute(stand_in_for(name, definition))
             for (change,) in connection.execute(DEFAULTS).fetchall():
                 connection.execute(change)
-        self.client = SyncClient(make_conninfo(dsn, options="-c search_path=model,pg_catalog"))
+        self.client = SyncClient(dsn)
         self._other = psycopg.connect(dsn, autocommit=True, cursor_factory=psycopg.RawCursor)
         self._runner = asyncio.Runner()
         self.waited_seconds = 0.0

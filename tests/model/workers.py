@@ -97,6 +97,7 @@ class Worker:
             forbidden_flags=self.forbidden_flags,
             use_local_time=False,
             known=lambda: [held.claim for held in self.held],
+            clock=float,  # stands still: the tasks keep their numbers, and need not be registered again
         )
         self.claimer.tasks = tasks
         self.session_key: int | None = None

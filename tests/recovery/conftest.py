@@ -11,33 +11,36 @@ from psycopg.conninfo import make_conninfo
 from ferryman import Client, SyncClient
 from tests.support.fleet import Fleet
 from tests.support.history import History
+from tests.support.stand_ins import stand_in_for
 from tests.support.tables import Tables
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+PRETENDED_START = """
+    create function pg_catalog.pg_postmaster_start_time() returns timestamptz language sql as $$
+        select coalesce(now() - current_setting('pretended.uptime', true)::interval, real_pg_postmaster_start_time())
+    $$
+"""
+
 
 @pytest.fixture
 def long_up(database: str) -> str:
     """The database, to connections that believe that the server was started a year ago."""
-    return _up_for(database, "1 year")
+    return _up_for(database, "P1Y")
 
 
 @pytest.fixture
 def just_up(database: str) -> str:
     """The database, to connections that believe that the server was started a moment ago."""
-    return _up_for(database, "1 second")
+    return _up_for(database, "PT1S")
 
 
 def _up_for(database: str, time: str) -> str:
     with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("create schema pretended")
-        connection.execute(
-            "create function pretended.pg_postmaster_start_time() returns timestamptz language sql"
-            f" as $$ select now() - interval '{time}' $$"
-        )
-    return make_conninfo(database, options="-c search_path=pretended,pg_catalog")
+        connection.execute(stand_in_for("pg_postmaster_start_time", PRETENDED_START))
+    return make_conninfo(database, options=f"-c pretended.uptime={time}")
 
 
 @pytest.fixture

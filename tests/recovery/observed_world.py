@@ -142,7 +142,7 @@ class World:
     def _answer(self, asked: Any) -> list[tuple[Any, ...]]:
         is_ours = asked["watch_step"] in {"keep", "try"}
         if "old_after" not in asked:
-            return [(True, is_ours)]
+            return [(True, is_ours, False)]
         oldest = self.clock - timedelta(seconds=asked["old_after"])
         signs = [
             (worker.name, worker.beat, asked["is_watching"] and not worker.has_session, is_old)
@@ -150,4 +150,4 @@ class World:
             if (is_old := asked["is_full"] and not oldest <= worker.beat <= self.clock)
             or (asked["is_watching"] and not worker.has_session)
         ]
-        return [(True, is_ours, *sign) for sign in signs] or [(True, is_ours, None, None, None, None)]
+        return [(True, is_ours, *sign, False) for sign in signs or [(None, None, None, None)]]

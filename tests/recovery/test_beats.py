@@ -128,6 +128,7 @@ def test_what_the_worker_is_doing_is_written_down_once_in_an_interval_and_costs_
     assert {state[1] for state in states} == {life.worker_id}
     assert len(states) == (3 if is_beside_rust else 2), "in a minute; alone, without the beat by which it registers"
     assert len([name for name in sent if name != "find_foreign_workers"]) == 31, "one for each look, and a goodbye"
+    assert sent.count("find_foreign_workers") == (2 if is_beside_rust else 0), "in a minute, and only if any are there"
 
 
 @pytest.mark.parametrize("trouble", [None, ZeroDivisionError])
@@ -300,8 +301,8 @@ def test_a_terminated_session_is_replaced_by_one_with_another_lock(
 def test_a_key_that_somebody_holds_is_not_taken(
     life: SteppedLife, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = iter([6, 7])
-    monkeypatch.setattr(session.secrets, "randbelow", lambda _: next(keys))
+    keys = iter([7, 8])
+    monkeypatch.setattr(session, "_new_key", lambda: next(keys))
     connection.execute("select pg_advisory_lock(%s, 7)", [session.beating.SESSION_CLASS])
 
     life.step()

@@ -121,6 +121,7 @@ async def test_the_third_crash_fails_a_job_for_good_and_names_them_all(tables: T
     )
     assert ", second at 2" in job["last_error"]
     assert ", dead just now, while it ran alone), so it failed for good." in job["last_error"]
+    assert f"`ferryman jobs retry {job['id']}`" in job["last_error"]
 
 
 async def test_a_job_that_kills_every_worker_ends_after_three(tables: Tables, sweeper: Client) -> None:

@@ -100,8 +100,7 @@ async def test_a_worker_runs_suspects_in_a_quarter_of_its_slots_and_others_besid
     scene.gates = {job_id: asyncio.Event() for job_id in kept_apart}
     async with running(scene.worker(local_queue, concurrency=slots)):
         await until(lambda: {*others} <= {*scene.attempts}, "the others run beside them")
-        await until(lambda: len(scene.now) == most, "the others have ended")
-        assert scene.now == {*kept_apart[:most]}
+        await until(lambda: scene.now == {*kept_apart[:most]}, "the others have ended, and the first suspects run")
         for gate in scene.gates.values():
             gate.set()
         await scene.until_gone()

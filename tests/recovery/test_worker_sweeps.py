@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult
+from ferryman.recovery import sweeping
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.recovery.vain_sweeps import FIRST_PAUSE_SECONDS, VainSweeps
 from ferryman.recovery.watching import Dead
@@ -92,13 +93,13 @@ async def test_recovery_ends_with_its_worker(fleet: Fleet) -> None:
 async def test_the_background_sweeper_runs_at_its_interval(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """A little sooner, so that workers which were started together do not stay together."""
     times: list[float] = []
-    sweep_into = recovering.sweep_into
+    sweep_into = sweeping.sweep_into
 
     def timed(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
         times.append(time.monotonic())
         return sweep_into(progress, sweep)
 
-    monkeypatch.setattr(recovering, "sweep_into", timed)
+    monkeypatch.setattr(sweeping, "sweep_into", timed)
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
         await until(lambda: len(times) == 5, "five sweeps")
     assert min(later - earlier for earlier, later in itertools.pairwise(times)) > 0.7 * QUICK["sweep_interval"]
@@ -155,14 +156,14 @@ async def test_a_sweep_that_fails_is_not_the_last(
 ) -> None:
     """Whatever the error is."""
     errors = iter([RuntimeError("broken")])
-    sweep_into = recovering.sweep_into
+    sweep_into = sweeping.sweep_into
 
     def failing_at_first(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
         for error in errors:
             raise error
         return sweep_into(progress, sweep)
 
-    monkeypatch.setattr(recovering, "sweep_into", failing_at_first)
+    monkeypatch.setattr(sweeping, "sweep_into", failing_at_first)
     orphan = tables.held_job("ferryman-0123456789abcdef01", age="1 hour")
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
         await until(lambda: tables.job(orphan)["locked_by"] is None, "the orphan is recovered")

@@ -110,7 +110,7 @@ def test_an_index_is_not_replaced_while_somebody_reads_the_table_and_others_go_o
     before = catalogue(database)
     with psycopg.connect(database) as dump:
         dump.execute("select from graphile_worker._private_jobs")
-        with pytest.raises(SchemaError, match="has used its table of jobs all the time"):
+        with pytest.raises(SchemaError, match="has used one of its tables all the time"):
             carry_out(database, migrate)
         assert catalogue(database) == before
         with SyncClient(database) as client:
@@ -243,6 +243,33 @@ def test_a_worker_does_not_start_without_what_it_needs(database: str, connection
     finally:
         connection.execute(f"drop owned by {role} cascade")
         connection.execute(f"drop role {role}")
+
+
+@pytest.mark.parametrize("writer", ["us", "Node"])
+def test_functions_of_an_earlier_version_get_a_search_path_and_bodies_that_need_none(
+    database: str, empty_database: str, connection: psycopg.Connection, writer: str
+) -> None:
+    """Bodies of Graphile's functions that somebody else wrote stay."""
+    label = "<<ferryman_1>>" if writer == "us" else ""
+    for function in ("worker_heartbeat", "recover_dead_worker_jobs", "_ferryman_mark_superseded"):
+        connection.execute(f"alter function graphile_worker.{function} reset search_path")
+    for (definition,) in connection.execute(
+        "select pg_get_functiondef(oid) from pg_proc where proname in ('add_job', 'add_jobs')"
+    ).fetchall():
+        connection.execute(definition.replace("<<ferryman_2>>", label).replace("pg_catalog.", "pg_catalog ."))
+    connection.execute("delete from graphile_worker._ferryman_migrations where id = 10")
+    before = catalogue(database, with_bodies=True)
+
+    assert carry_out(database, migrate).outcome is Outcome.ADOPTED
+
+    carry_out(empty_database, migrate)
+    assert catalogue(database) == catalogue(empty_database)
+    wanted = before if writer == "Node" else catalogue(empty_database, with_bodies=True)
+    assert _bodies(catalogue(database, with_bodies=True)) == _bodies(wanted)
+
+
+def _bodies(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith("body")]
 
 
 @pytest.mark.usefixtures("indexed_without_ids")

@@ -40,7 +40,7 @@ class Turns:
             """
             create table claims (job_id bigint);
             create function note_claim() returns trigger language plpgsql as
-            $$ begin insert into claims values (new.id); return null; end $$;
+            $$ begin insert into public.claims values (new.id); return null; end $$;
             create trigger note_claim after update on graphile_worker._private_jobs
             for each row when (old.locked_by is null and new.locked_by is not null) execute function note_claim();
             """

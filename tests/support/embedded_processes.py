@@ -74,12 +74,22 @@ def copy_package(folder: Path, *, top: str = "") -> Path:
 
 def waiting_programs(folder: Path, name: str, gate: Path) -> Path:
     """Programs of which one waits until the gate is there: whatever happens before then is no matter of luck."""
-    programs = folder / "waiting"
+    return _programs(folder, name, f'[ "$1" = --version ] || until [ -e {gate} ]; do sleep 0.01; done')
+
+
+def failing_programs(folder: Path, gate: Path, tries: Path) -> Path:
+    """Programs of which `postgres` fails while the gate is there, and leaves a line for each such try."""
+    return _programs(folder, "postgres", f"[ ! -e {gate} ] || {{ echo failed >> {tries}; exit 1; }}")
+
+
+def _programs(folder: Path, name: str, first: str) -> Path:
+    """The real programs, one of which does something else first."""
+    programs = folder / "programs"
     programs.mkdir(mode=0o755)
     real = within_reach(find_binaries(), account_for(folder / "none"), Deadline.after(DEADLINE_SECONDS)).folder
     for each in ("initdb", "postgres"):
-        waits = f'[ "$1" = --version ] || until [ -e {gate} ]; do sleep 0.01; done\n' if each == name else ""
-        (programs / each).write_text(f'#!/bin/sh\n{waits}exec {real}/{each} "$@"\n')
+        before = f"{first}\n" if each == name else ""
+        (programs / each).write_text(f'#!/bin/sh\n{before}exec {real}/{each} "$@"\n')
         (programs / each).chmod(0o755)
     return programs
 

@@ -95,7 +95,8 @@ def session(dsn: str) -> Iterator[Session]:
     options = {"autocommit": True, "prepare_threshold": None, "cursor_factory": psycopg.RawCursor}
     with psycopg.connect(dsn, **options) as connection:
         cursor = connection.cursor()
-        cursor.execute(load_statement("ferryman.database", "steady_plans").text(SCHEMA, Style.NUMBERED))
+        settings = load_statement("ferryman.database", "steady_plans").text(SCHEMA, Style.NUMBERED)
+        cursor.execute(settings, [connection.info.backend_pid])
         cursor.execute("insert into graphile_worker._private_tasks (identifier) values ('mine'), ('other')")
         yield Session(cursor)
 

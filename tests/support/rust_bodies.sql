@@ -1,6 +1,5 @@
--- What graphile_worker_rs makes of a schema at revisions 19 to 22, as far as keys go, from its documentation: a job that is
+-- What graphile_worker_rs makes of a schema at revision 22, as far as keys go, from its documentation: a job that is
 -- replaced or removed while it runs is dated by the begin of the producer's transaction, and noted in a table of its own.
-insert into graphile_worker.migrations (id) values (19), (20), (21), (22);
 create table graphile_worker._private_job_retirements (
     id bigint primary key references graphile_worker._private_jobs (id) on delete cascade
 );

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypedDict, assert_type
 
-from ferryman import App, Job, NewJob, WorkerContext
+from ferryman import App, Job, JobSpec, NewJob, WorkerContext
 from ferryman.context import CONTEXT
 from ferryman.cron import Cron, Crontab, CrontabFill, CrontabTimer, parse_crontab
 
@@ -64,6 +65,10 @@ def any_first(value: Any, other: int) -> None: ...
 def no_payload() -> None: ...
 
 
+@app.task(aliases=["borrow"], upgrade=lambda payload: {**payload, "queue_name": ""})
+def borrows(using: str, queue_name: str, delay: int = 0) -> None: ...
+
+
 @app.task
 def named_only(*, to: str) -> None: ...
 
@@ -116,10 +121,22 @@ async def calls(ctx: WorkerContext) -> None:
     await Charge(amount=3).run(ctx)
 
 
+async def enqueues(ctx: WorkerContext) -> None:
+    assert_type(await send_email.enqueue(to="a@b.c"), Job)
+    assert_type(await send_email.enqueue("a@b.c", "Hi"), Job)
+    assert_type(shout.enqueue_sync(text="hi"), Job)
+    assert_type(await resize.enqueue(ImageJob("a.png", 3)), Job)
+    assert_type(await with_default.enqueue("a@b.c"), Job)
+    assert_type(await borrows.enqueue(using="x", queue_name="y", delay=1), Job)
+    assert_type(await borrows.options(using=object(), delay=timedelta(1)).enqueue(using="x", queue_name="y"), Job)
+    assert_type(send_email.options(queue_name="mail", flags=["slow"]).enqueue_sync(to="a@b.c"), Job)
+    assert_type(app.tasks["refund"].enqueue_sync(amount=3), Job)
+
+
 async def adds() -> None:
     async with app.client() as client:
         await client.add_job(send_email.job(to="a@b.c"))
-        await client.add_job(Charge(amount=3))
+        await client.add_job(Charge(amount=3), JobSpec(delay=timedelta(minutes=5)))
     with app.sync_client(use_local_time=True) as blocking:
         blocking.add_job(shout.job("hi"))
 

@@ -63,6 +63,16 @@ Charge(amount="3")  # type: ignore[arg-type]
 # A context that is neither first nor has a default: it works, but type checkers take it for an argument of the job.
 context_last.job(to="a@b.c")  # type: ignore[call-arg]
 
+send_email.enqueue_sync()  # type: ignore[call-arg]
+send_email.enqueue(to="a@b.c")  # type: ignore[unused-coroutine]
+send_email.enqueue_sync(to=1)  # type: ignore[arg-type]
+send_email.options(delay=5)  # type: ignore[arg-type]
+send_email.options(to="a@b.c")  # type: ignore[call-arg]
+send_email.options(priority=1).enqueue_sync(too="a@b.c")  # type: ignore[call-arg]
+send_email.options(priority=1).enqueue_sync("a@b.c", "Hi", "and more")  # type: ignore[call-arg]
+
+app.task(aliases=[1])  # type: ignore[list-item]
+app.task(upgrade=len)  # type: ignore[arg-type]
 app.task(max_atempts=3)  # type: ignore[call-overload]
 app.task(flags=[1])  # type: ignore[list-item]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ferryman import Fail as FailForGood
 from ferryman import Job, JobSpec, JobState
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import (
@@ -178,6 +179,11 @@ async def test_an_error_after_the_run_leaves_the_decision_to_the_next_hook(ask: 
     [
         (BEFORE, Skip, "the class Skip, not an instance; it takes None, Continue(), Skip() or Fail(message)"),
         (BEFORE, Continue({"to": "secret"}), "Continue with a payload; it takes None, Continue(), Skip() or"),
+        (
+            BEFORE,
+            FailForGood("why"),
+            "ferryman.Fail, which handlers raise; the answers are in ferryman.hooks",
+        ),
         (AFTER, True, "a value of type bool"),
         (SCHEDULE, {"to": "secret"}, "a value of type dict; it takes None, Continue(payload)"),
         (RECOVERY, Skip(), "a value of type Skip; it takes None, JobRecoveryResult.Default()"),

@@ -55,6 +55,10 @@ class Queue(StrEnum):
         ({"run_at": datetime(2026, 1, 2)}, "run_at must have a time zone; got 2026-01-02T00:00:00"),  # noqa: DTZ001
         ({"run_at": "tomorrow"}, "run_at must be a datetime, not str"),
         ({"run_at": datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))}, "lies outside the years 1 to 9999"),
+        ({"delay": timedelta(seconds=-1)}, "delay must be from 0 to 365,000 days; got -1 day, 23:59:59"),
+        ({"delay": timedelta(days=365_001)}, "delay must be from 0 to 365,000 days; got 365001 days, 0:00:00"),
+        ({"delay": 5}, "delay must be a timedelta, not int"),
+        ({"delay": timedelta(1), "run_at": NOW}, "a job has either a run_at or a delay, not both"),
         ({"flags": "gpu"}, "flags must be a list of strings; got the single string 'gpu'"),
         ({"flags": 5}, "flags must be a list of strings, not int"),
         ({"flags": ["gpu", 5]}, "each of flags must be a string, not int"),
@@ -114,6 +118,13 @@ def test_nothing_to_add_leaves_the_very_same_spec() -> None:
 
 def test_empty_flags_are_an_answer_and_not_a_gap() -> None:
     assert JobSpec(flags=[]).over(JobSpec(flags=["gpu"])).flags == ()
+
+
+def test_a_time_and_a_delay_replace_each_other() -> None:
+    at, after = JobSpec(run_at=NOW), JobSpec(delay=timedelta(hours=1))
+
+    assert (at.over(after), after.over(at)) == (at, after)
+    assert JobSpec(priority=1).over(after) == JobSpec(priority=1, delay=timedelta(hours=1))
 
 
 def test_members_of_enums_are_kept_as_plain_values() -> None:

@@ -62,7 +62,7 @@ def test_help_shows_every_public_name(package: ModuleType) -> None:
     assert [name for name in package.__all__ if name not in shown and name != "__version__"] == []
 
 
-CLASSES = [getattr(package, name) for package, name in NAMES if inspect.isclass(getattr(package, name))]
+CLASSES = [*dict.fromkeys(found for package, name in NAMES if inspect.isclass(found := getattr(package, name)))]
 
 
 @pytest.mark.parametrize("value", CLASSES)

@@ -46,6 +46,26 @@ def test_the_nearest_pyproject_above_the_working_directory_counts(tmp_path: Path
     assert load(inner).schema == "above"
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("embedded:state/db", "embedded:{folder}/state/db"),
+        ("embedded:", "embedded:"),
+        ("embedded:/srv/db", "embedded:/srv/db"),
+        ("embedded:~/db", "embedded:~/db"),
+        ("postgresql://host/embedded:x", "postgresql://host/embedded:x"),
+    ],
+)
+def test_the_folder_of_an_embedded_server_in_pyproject_is_the_same_from_every_folder_below(
+    tmp_path: Path, written: str, meant: str
+) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text(f"[tool.ferryman]\ndatabase_url = {written!r}")
+
+    assert load(inner).database_url == load(tmp_path).database_url == meant.format(folder=tmp_path)
+
+
 def test_a_working_directory_that_is_gone_has_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -100,3 +120,18 @@ def test_a_database_url_that_is_not_text_is_refused_without_showing_it() -> None
 
 def test_the_database_url_is_never_printed() -> None:
     assert "hunter2" not in repr(Settings(database_url="postgresql://u:hunter2@h/d"))
+
+
+MERGING = "<<<<<<< HEAD\n[project]\n"
+
+
+def test_a_pyproject_that_cannot_be_parsed_is_no_obstacle_for_those_who_do_not_need_it(tmp_path: Path) -> None:
+    file = tmp_path / "pyproject.toml"
+    file.write_text(f"{MERGING}[tool.ferryman]\nschema = 'x'")
+    given = {"database_url": "postgresql://a", "schema": "s"}
+    assert Settings.load(given=given, environ={}, folder=tmp_path).schema == "s"
+    with pytest.raises(ConfigurationError, match="could not be read"):
+        Settings.load(given={"database_url": "postgresql://a"}, environ={}, folder=tmp_path)
+
+    file.write_text(MERGING)
+    assert Settings.load(given={}, environ={}, folder=tmp_path) == Settings()

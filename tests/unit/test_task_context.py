@@ -148,3 +148,9 @@ def test_the_default_context_says_why_it_is_empty() -> None:
     assert repr(ctx) == "CONTEXT"
     with pytest.raises(TaskError, match=r"ctx\.job was read, but no worker is running this task"):
         _ = ctx.job
+
+
+@pytest.mark.parametrize("name", ["task", "schema", "use_local_time"])
+def test_what_the_client_knows_of_the_queue_is_not_made_up_without_one(name: str) -> None:
+    with pytest.raises(TaskError, match=rf"ctx\.{name} was read, but the context has no client"):
+        getattr(GIVEN, name)

@@ -199,6 +199,15 @@ def return_much(size: int) -> str:
     return "z" * size
 
 
+def details(ctx: WorkerContext) -> dict[str, object]:
+    return {"task": ctx.task.identifier, "schema": ctx.schema, "use_local_time": ctx.use_local_time}
+
+
+@in_child
+def look_in_child(count: int, ctx: WorkerContext) -> None:
+    ctx.sync_client.add_raw_job("elsewhere", details(ctx))
+
+
 @in_child
 def add_more(count: int, ctx: WorkerContext) -> None:
     for number in range(count):
@@ -209,3 +218,32 @@ def add_more(count: int, ctx: WorkerContext) -> None:
 async def add_more_later(count: int, ctx: WorkerContext) -> None:
     assert ctx.client is not None
     await asyncio.gather(*(ctx.client.add_raw_job("elsewhere", {"number": number}) for number in range(count)))
+
+
+@app.task(
+    run_in="process",
+    aliases=["write_down"],
+    upgrade=lambda payload: {"path": payload.pop("place", None), "text": payload.pop("words", None)} | payload,
+)
+def write(path: str, text: str) -> None:
+    Path(path).write_text(text)
+
+
+@in_child
+def enqueue_more(numbers: list[int]) -> None:
+    """Without a context, and once from an event loop of its own."""
+    for number in numbers:
+        counted.enqueue_sync(number=number)
+        asyncio.run(counted.enqueue(number=number))
+
+
+@in_child
+async def enqueue_more_later(numbers: list[int]) -> None:
+    for number in numbers:
+        await counted.enqueue(number=number)
+        counted.enqueue_sync(number=number)
+
+
+@app.task
+def counted(number: int) -> None:
+    raise NotImplementedError

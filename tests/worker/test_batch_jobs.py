@@ -111,7 +111,7 @@ async def test_what_is_left_is_written_together_with_the_failure(
     connection.execute(
         "create table changes (attempts int, payload json, is_locked boolean);"
         "create function note() returns trigger language plpgsql as $$ begin"
-        " insert into changes values (new.attempts, new.payload, new.locked_at is not null); return new; end $$;"
+        " insert into public.changes values (new.attempts, new.payload, new.locked_at is not null); return new; end $$;"
         "create trigger note before update on graphile_worker._private_jobs for each row execute function note()"
     )
     answering(app, lambda items: [None, ValueError("x"), None])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -57,9 +58,9 @@ async def test_jobs_that_a_handler_adds_are_run_too(app: App, client: Client, co
     assert (sorted(ran), jobs(connection)) == ([1, 2, 3, 4, 5, 6], [])
 
 
-@pytest.mark.parametrize("task", ["look", "look_blocking", "add_more"])
+@pytest.mark.parametrize("task", ["look", "look_blocking", "look_in_child"])
 @pytest.mark.parametrize("use_local_time", [True, False])
-async def test_the_context_has_the_worker_and_a_client_with_its_schema_and_its_clock(
+async def test_the_context_has_the_task_the_worker_and_a_client_with_its_schema_and_its_clock(
     database: str, task: str, use_local_time: bool
 ) -> None:
     """On the event loop, in a thread, and in a child process."""
@@ -73,12 +74,12 @@ async def test_the_context_has_the_worker_and_a_client_with_its_schema_and_its_c
     @app.task
     async def look(count: int, ctx: WorkerContext) -> None:
         assert ctx.client is not None
-        await ctx.client.add_raw_job("elsewhere")
+        await ctx.client.add_raw_job("elsewhere", process_tasks.details(ctx))
         note(ctx)
 
     @app.task
     def look_blocking(count: int, ctx: WorkerContext) -> None:
-        ctx.sync_client.add_raw_job("elsewhere")
+        ctx.sync_client.add_raw_job("elsewhere", process_tasks.details(ctx))
         note(ctx)
 
     async with app.client() as client:
@@ -89,7 +90,27 @@ async def test_the_context_has_the_worker_and_a_client_with_its_schema_and_its_c
         [added] = (await client.list_jobs()).jobs
 
     assert (added.task_identifier, added.run_at != added.created_at) == ("elsewhere", use_local_time)
-    assert seen == [(worker.worker_id, worker.worker_id, task)] * (task != "add_more")
+    assert added.payload == {"task": task, "schema": "elsewhere", "use_local_time": use_local_time}
+    assert seen == [(worker.worker_id, worker.worker_id, task)] * (task != "look_in_child")
+
+
+async def test_a_plain_handler_adds_instances_of_task_classes(app: App, client: Client) -> None:
+    @app.task
+    @dataclass
+    class Greet:
+        name: str
+
+        def run(self) -> None: ...
+
+    @app.task
+    def add(ctx: WorkerContext) -> None:
+        ctx.sync_client.add_job(Greet("Ann"), LATER)
+
+    await client.add_raw_job("add")
+    await run_all(app)
+
+    [added] = (await client.list_jobs()).jobs
+    assert (added.task_identifier, added.payload) == ("greet", {"name": "Ann"})
 
 
 async def test_batches_that_a_handler_adds_are_lists(app: App, client: Client, connection: psycopg.Connection) -> None:

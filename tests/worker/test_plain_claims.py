@@ -12,7 +12,9 @@ import pytest
 from ferryman import CleanupTask, JobSpec, RawJobSpec, Retry, WorkerContext
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.worker import reach
+from ferryman.worker.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
+from ferryman.worker.identity import Identity
 from tests.support.waiting import until
 from tests.support.workers import run_all, running, worker_of
 
@@ -171,6 +173,24 @@ async def test_tasks_that_were_cleaned_away_are_noticed_although_others_keep_the
         assert "note" in cleaned.task_identifiers
         await client.add_raw_jobs([RawJobSpec("note", {"number": 1}), RawJobSpec("keep_busy", {"number": 1})])
         await until(lambda: ran == [1], "the job whose task has a new number runs, though it was never alone")
+
+
+async def test_an_urgent_job_of_a_task_that_was_cleaned_away_does_not_wait_until_all_others_are_done(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that finds jobs does not say whether all tasks still exist, so their numbers are read now and then."""
+    connection = WorkerConnection(client.pool, client.schema)
+    claimer = Claimer(connection, Identity(), ["bulk", "urgent"], forbidden_flags=(), use_local_time=False)
+    await claimer.register()
+    await client.add_raw_jobs([RawJobSpec("bulk", {})] * 3)
+    assert (await client.cleanup([CleanupTask.GC_TASK_IDENTIFIERS])).task_identifiers == ("urgent",)
+    urgent = await client.add_raw_job("urgent", {}, JobSpec(priority=-100))
+
+    [before] = (await claimer.claim(1)).claims
+    monkeypatch.setattr("ferryman.worker.claimer.SECONDS_BETWEEN_REGISTRATIONS", 0.0)
+    [after] = (await claimer.claim(1)).claims
+
+    assert (before.job_id == urgent.id, after.job_id) == (False, urgent.id)
 
 
 async def test_jobs_that_somebody_else_had_locked_are_looked_for_again(

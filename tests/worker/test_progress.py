@@ -99,7 +99,7 @@ async def test_only_the_last_of_what_is_told_is_written(
     connection.execute(
         "create sequence writes;"
         "create function count_it() returns trigger language plpgsql as"
-        " $$ begin perform nextval('writes'); return new; end $$;"
+        " $$ begin perform nextval('public.writes'); return new; end $$;"
         "create trigger count_it before insert or update on graphile_worker._ferryman_progress"
         " for each row execute function count_it()"
     )

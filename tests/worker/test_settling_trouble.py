@@ -44,7 +44,7 @@ def trigger(connection: psycopg.Connection, event: str, body: str) -> None:
 def settle_failures(connection: psycopg.Connection) -> None:
     """Let the first three deletions fail, as those of an overloaded server do."""
     connection.execute("create sequence deletions")
-    body = "if nextval('deletions') <= 3 then raise 'too busy' using errcode = '53200'; end if; return old;"
+    body = "if nextval('public.deletions') <= 3 then raise 'too busy' using errcode = '53200'; end if; return old;"
     trigger(connection, "delete", body)
 
 

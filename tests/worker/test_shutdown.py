@@ -43,7 +43,7 @@ def define(app: App, body: Callable[[], Awaitable[Any]], *, name: str = "work") 
     """Define a task that does this; the event is set when it has begun."""
     has_begun = asyncio.Event()
 
-    @app.task(identifier=name)
+    @app.task(identifier=name, aliases=[f"old_{name}"])
     async def work() -> None:
         has_begun.set()
         await body()
@@ -427,12 +427,13 @@ async def test_hooks_decide_about_jobs_that_a_shutdown_interrupts(
         return JobRecoveryResult.Reschedule(run_at=later, attempts=7)
 
     has_begun, worker = interrupting(app, hooks)
-    added = await client.add_raw_job("work", spec=JobSpec(queue_name="letters"))
+    added = await client.add_raw_job("old_work", spec=JobSpec(queue_name="letters"))
     async with running(worker):
         await asyncio.wait_for(has_begun.wait(), 60)
 
     [event] = asked
     assert (event.job.id, event.reason) == (added.id, FailureReason.SHUTDOWN_ABORTED)
+    assert event.job.task_identifier == "old_work", "the name that it carries, an alias of its task"
     assert (event.worker_id, event.previous_worker_id) == (worker.worker_id, worker.worker_id)
     assert event.started is True
     job = only_job(connection)

@@ -1,4 +1,4 @@
-"""A worker that nobody asked for more has loaded no more by its first job: imports are most of the time until then."""
+"""By its first job, a worker that nobody asked for more has loaded and asked no more: these take the time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ferryman import App
+from ferryman.database.sessions import AsyncSession
 from tests.support.processes import Program
+from tests.support.rhythms import recovery_of
 from tests.support.warm import ROOT
+from tests.support.workers import worker_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ferryman import SyncClient
+    from ferryman.database.steps import Call, Row
 
 UNUSED_BY_A_PLAIN_WORKER = {
     "ferryman.cli": "workers need not be started by the command",
@@ -24,6 +30,7 @@ UNUSED_BY_A_PLAIN_WORKER = {
     "ferryman.cron.parsing": "for crontab text",
     "ferryman.embedded": "for development",
     "ferryman.health": "the doctor's",
+    "ferryman.recovery.sweeping": "for workers whose first jobs have begun",
     "ferryman.worker.children.starting": "for tasks that run in processes",
     "ferryman.worker.local_queue": "for workers that claim ahead",
     "asyncpg": "the caller's, if anybody's",
@@ -34,15 +41,14 @@ UNUSED_BY_A_PLAIN_WORKER = {
     "multiprocessing": "for tasks that run in processes",
     "pydantic": "the caller's, if anybody's",
     "rich": "the command's",
+    "secrets": "for passwords of a private PostgreSQL",
     "sqlalchemy": "the caller's, if anybody's",
     "tomllib": "for pyproject.toml",
     "uvloop": "for those who ask for it",
 }
 UNUSED_WITHOUT_RECOVERY = {
-    "ferryman.recovery.beats": "for workers that register, and so is all that sweeps",
-    "ferryman.recovery.sweeping": "the same",
+    "ferryman.recovery.beats": "for workers that register",
     "ferryman.worker.recovering": "for workers that register",
-    "secrets": "for passwords of a private PostgreSQL, and session locks",
 }
 UNUSED_BY_AN_IMPORT = {
     "asyncio": "comes with the first name that needs it",
@@ -89,6 +95,32 @@ def test_a_plain_worker_loads_only_what_it_uses(
 
     assert "ferryman.worker.life" in loaded
     assert _loaded_in_vain(loaded, unused) == {}
+
+
+async def test_a_worker_asks_the_database_no_more_than_it_must_before_its_first_job(
+    sync_client: SyncClient, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question is a round trip, and whoever else asks would take the connection that the claim needs."""
+    app, asked, by_then = App(database), list[str](), list[str]()
+    ask = AsyncSession._ask
+
+    async def noted(session: AsyncSession, call: Call) -> Sequence[Row]:
+        asked.append(call.statement.name)
+        return await ask(session, call)
+
+    monkeypatch.setattr(AsyncSession, "_ask", noted)
+    worker = worker_of(app, recovery=recovery_of())
+
+    @app.task
+    async def tell() -> None:
+        by_then.extend(asked)
+        worker.request_shutdown()
+
+    sync_client.add_raw_job("tell")
+    await worker.run()
+
+    schema = ["read_state", "read_migrations", "read_extensions"]
+    assert by_then == [*schema, "register_tasks", "upsert_task_policies", "claim_jobs"]
 
 
 def _loaded_in_vain(loaded: list[str], unused: dict[str, str]) -> dict[str, str]:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferryman import App, JobSpec, Worker, WorkerOptions, WorkerShutdownConfig
+from ferryman import (
+    App,
+    BeforeJobSchedule,
+    Client,
+    Continue,
+    HookRegistry,
+    JobSpec,
+    SyncClient,
+    Worker,
+    WorkerOptions,
+    WorkerShutdownConfig,
+)
 from ferryman.errors import ConfigurationError, FerrymanError
+from ferryman.worker.option_names import OTHER_NAMES
 from tests.support.workers import jobs, run_all
 
 if TYPE_CHECKING:
-    from ferryman import Client
+    import psycopg
 
 
 @pytest.mark.parametrize(
@@ -34,6 +48,54 @@ def test_options_that_cannot_work_are_refused(given: dict[str, Any], complaint: 
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(ConfigurationError, match=r"concurrency.*max_connections"):
         WorkerOptions(concurrency=0, max_connections=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("worker_recovery", "here it is recovery="),
+        ("withCron", "here it is crontabs="),
+        ("database_url", r"here it is App\(database_url\)"),
+        ("pollInterval", r"did you mean 'poll_interval'\?"),
+        ("concurency", r"did you mean 'concurrency'\?"),
+        ("xyz", "there are: concurrency, poll_interval, "),
+    ],
+)
+def test_an_option_that_is_called_otherwise_elsewhere_is_refused_with_its_name_here(name: str, hint: str) -> None:
+    app = App("postgresql://")
+    for make in (WorkerOptions, functools.partial(Worker, app), functools.partial(Worker, app, WorkerOptions())):
+        with pytest.raises(ConfigurationError, match=f"no worker option '{name}'; {hint}"):
+            make(**{name: 1})
+
+
+def test_every_name_that_stands_for_one_from_elsewhere_is_an_option() -> None:
+    ours = {hint.removesuffix("=") for hint in OTHER_NAMES.values() if hint.endswith("=")}
+
+    assert ours <= inspect.signature(WorkerOptions).parameters.keys()
+    assert OTHER_NAMES.keys().isdisjoint(inspect.signature(WorkerOptions).parameters)
+
+
+async def test_the_client_of_a_worker_has_its_hooks_and_its_clock(app: App, connection: psycopg.Connection) -> None:
+    hooks = HookRegistry()
+    hooks.on(BeforeJobSchedule, lambda event: Continue("changed"))
+    worker = Worker(app, hooks=hooks, use_local_time=True)
+
+    async with worker.create_utils() as client:
+        job = await client.add_raw_job("x", "as it was")
+
+    assert (client.use_local_time, {*client.tasks}) == (True, {*app.tasks})
+    assert (job.payload, [each.id for each in jobs(connection)]) == ("changed", [job.id])
+    assert job.run_at != job.created_at
+
+
+@pytest.mark.parametrize("kind", [Client, SyncClient])
+def test_a_method_that_is_an_argument_here_is_refused_with_a_hint(kind: type[Client | SyncClient]) -> None:
+    client = kind("postgresql://")
+
+    with pytest.raises(AttributeError, match=r"no attribute 'with_hooks'\. Give it the hooks when you make it"):
+        client.with_hooks(HookRegistry())  # type: ignore[union-attr]
+    with pytest.raises(AttributeError, match=r"^'(Sync)?Client' object has no attribute 'nothing'$"):
+        client.nothing  # type: ignore[union-attr]  # noqa: B018 - looking is the test
 
 
 def test_options_are_given_as_an_object_as_keywords_or_both() -> None:

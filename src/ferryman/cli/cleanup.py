@@ -9,8 +9,9 @@ import click
 
 from ferryman import CleanupTask
 from ferryman.cli.clean import clean_line
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import confirm, rows_command, yes_option
 from ferryman.cli.times import span
+from ferryman.health.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,11 +59,19 @@ class CleanupReport:
 @click.argument("tasks", metavar="[TASK]...", type=cleanup_task, nargs=-1)
 @click.option("--keep", multiple=True, metavar="IDENTIFIER", help="A task not to delete; may be given more than once.")
 @click.option("--older-than", type=span, metavar="SPAN", help="Delete only jobs that failed so long ago, as in 30d.")
-@database_command
+@yes_option
+@rows_command
 def cleanup(
-    client: SyncClient, *, tasks: tuple[CleanupTask, ...], keep: tuple[str, ...], older_than: timedelta | None
+    client: SyncClient,
+    *,
+    tasks: tuple[CleanupTask, ...],
+    keep: tuple[str, ...],
+    older_than: timedelta | None,
+    yes: bool,
 ) -> CleanupReport:
     """Clear away unused queues, unused tasks or failed jobs.
+
+    Failed jobs are deleted with their payloads, after asking.
 
     TASK is GC_JOB_QUEUES (the default), GC_TASK_IDENTIFIERS or DELETE_PERMAFAILED_JOBS; gc-job-queues and so on mean
     the same. Node and Rust workers that are running do not see new jobs of a task that was deleted until they restart:
@@ -71,9 +80,13 @@ def cleanup(
     \b
     Example:
       ferryman cleanup gc-job-queues delete-permafailed-jobs
-      ferryman cleanup delete-permafailed-jobs --older-than 30d
+      ferryman cleanup delete-permafailed-jobs --older-than 30d --yes
     """
     chosen = tuple(dict.fromkeys(tasks)) or (CleanupTask.GC_JOB_QUEUES,)
+    if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen and (failed := client.counts().failed):
+        jobs = counted(failed, "failed job")
+        which = jobs if older_than is None else f"those of {jobs} that failed so long ago"
+        confirm(f"This deletes {which}, with the payloads. They cannot run again.", "Delete?", yes=yes)
     return CleanupReport(chosen, client.cleanup(chosen, keep_task_identifiers=keep, older_than=older_than))
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ferryman import SyncClient
-from ferryman.cli.failures import NotConfirmedError
+from ferryman.cli.failures import NotConfirmedError, RowsHiddenError
 from ferryman.cli.reports import emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ferryman import App
     from ferryman.cli.reports import Report
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -28,18 +30,44 @@ def output_options(command: F) -> F:
 
 
 def database_command(body: Callable[..., Report]) -> Callable[..., int]:
-    """Make `body(client, …)` a command: connect, run it, and write its report."""
+    """Make `body(client, …)` a command: connect, run it, and write its report.
+
+    With an argument `app`, the database is that of the application, unless an option names another.
+    """
 
     @click.option("--database-url", metavar="URL", help="Where the database is.  [default: DATABASE_URL or PG*]")
     @click.option("--schema", metavar="NAME", help="The schema of the queue.  [default: graphile_worker]")
     @output_options
     @wraps(body)
     def command(*, database_url: str | None, schema: str | None, as_json: bool, **arguments: Any) -> int:
-        with SyncClient(database_url, schema=schema, max_connections=1) as client:
+        with _client_of(arguments.get("app"), database_url, schema) as client:
             report = body(client, **arguments)
         return emit(report, as_json=as_json)
 
     return command
+
+
+def _client_of(app: App | None, database_url: str | None, schema: str | None) -> SyncClient:
+    if app is None:
+        return SyncClient(database_url, schema=schema, max_connections=1)
+    settings = app.settings
+    settings = replace(settings, database_url=database_url or settings.database_url, schema=schema or settings.schema)
+    return SyncClient(settings=settings, tasks=app.registry, max_connections=1)
+
+
+def rows_command(body: Callable[..., Report]) -> Callable[..., int]:
+    """Make `body(client, …)` a command that looks at rows; one to which they are hidden fails before it looks."""
+
+    @wraps(body)
+    def looking(client: SyncClient, **arguments: Any) -> Report:
+        if hidden := client.hidden_tables():
+            raise RowsHiddenError(
+                f"row security hides every row of {', '.join(hidden)} from this role, so the queue would look empty. "
+                "Nothing was changed. Connect as the owner of the tables, or give the role bypassrls."
+            )
+        return body(client, **arguments)
+
+    return database_command(looking)
 
 
 def yes_option(command: F) -> F:
@@ -48,9 +76,11 @@ def yes_option(command: F) -> F:
 
 
 def confirm(warning: str, question: str, *, yes: bool) -> None:
-    """Go on only if the user says so, or has said so with --yes."""
+    """Go on only if the user says so, or has said so with --yes. With --json nobody is asked."""
     if yes:
         return
+    if click.get_current_context().params.get("as_json"):
+        raise NotConfirmedError(f"{warning} Nothing was changed: --json does not ask. To go ahead, add --yes.")
     click.echo(warning, err=True)
     if not _answer(question):
         raise NotConfirmedError("nothing was changed.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
+import logging
+import os
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,12 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ferryman.cli.clean import clean_lines
+from ferryman.cli.secrets import without_secrets
 from ferryman.errors import FerrymanError
 
 if TYPE_CHECKING:
     from ferryman.cli.manner import Manner
-
-_SECRETS = re.compile(r"(?P<url>://[^\s:/@]*:)\S*@|(?P<word>password\s*=\s*)(?:'[^']*'|\S+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,12 @@ class Complaint:
 
 def complain(complaint: Complaint, manner: Manner) -> None:
     """Tell it on stderr, without secrets, and with a traceback only when one was asked for."""
+    if manner.as_log:
+        _log(complaint, manner)
+        return
     text = _as_json(complaint, manner) if manner.as_json else _as_text(complaint, manner)
-    click.echo(text, err=True)
-
-
-def without_secrets(text: str) -> str:
-    """Hide what looks like a password, wherever a message may have taken it from."""
-    return _SECRETS.sub(lambda found: f"{found['url']}***@" if found["url"] else f"{found['word']}***", text)
+    # click takes colours off what is no terminal, and does not know NO_COLOR.
+    click.echo(text, err=True, color=False if os.environ.get("NO_COLOR") else None)
 
 
 def _usage(error: click.ClickException) -> str | None:
@@ -66,6 +65,17 @@ def _as_json(complaint: Complaint, manner: Manner) -> str:
     if manner.debug and complaint.cause is not None:
         error["traceback"] = _trace(complaint.cause)
     return json.dumps({"error": error})
+
+
+def _log(complaint: Complaint, manner: Manner) -> None:
+    from ferryman.cli.worker.logs import JsonFormatter  # noqa: PLC0415 - of few commands
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    log = logging.Logger("ferryman.cli")  # noqa: LOG001 - apart from the others, which may not be set up yet
+    log.addHandler(handler)
+    cause = complaint.cause if manner.debug else None
+    log.error("%s", complaint.message, exc_info=cause, extra={"event": "command_failed"})
 
 
 def _as_text(complaint: Complaint, manner: Manner) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from datetime import timedelta
 from pathlib import Path
@@ -10,37 +11,68 @@ from typing import Any
 import click
 
 from ferryman import SyncClient
+from ferryman.cli.clean import clean_lines
 from ferryman.cli.worker.command import run_workers, worker_options
 from ferryman.cli.worker.finding import AppNotFoundError, check_module
-from ferryman.embedded import EmbeddedPostgres, default_folder
+from ferryman.database.addresses import is_embedded, parse_address
+from ferryman.embedded import EmbeddedPostgres, make_project_folder
+from ferryman.errors import ConfigurationError
+from ferryman.settings import Settings
 
 USUAL_FILES = ("tasks.py", "app.py")
 
 
 @click.command()
 @click.argument("target", metavar="[MODULE[:APP]]", required=False)
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where the database is kept.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the private database is kept.  [default: .ferryman/postgres]",
+)
+@click.option("--database-url", metavar="URL", help="Use this database, and no private one.")
 @worker_options
-def dev(*, target: str | None, folder: Path | None, **given: Any) -> int:
+def dev(*, target: str | None, folder: Path | None, database_url: str | None, **given: Any) -> int:
     """Run a private PostgreSQL and a worker that restarts when code changes.
 
-    Without MODULE, tasks.py or app.py of this folder is taken. The worker uses the private database, whatever the
-    application says. The line that it prints tells other programs where that is; the data stays for the next time.
+    Without MODULE, tasks.py or app.py of this folder is taken. The worker uses this folder's own database, whatever
+    DATABASE_URL and the application say. The line that it prints tells other programs where that is; the data stays
+    for the next time. With --database-url the worker uses that database instead.
 
     \b
     Example:
       ferryman dev tasks
+      ferryman dev tasks --database-url "$DATABASE_URL"
     """
+    if folder is not None and database_url is not None:
+        raise click.UsageError(
+            "--folder is for the private database, and --database-url for another: give one of them."
+        )
     target = target or _usual_module()
     check_module(target)
     if given["log_jobs"] is None:
         given["log_jobs"] = True
-    with EmbeddedPostgres(folder or default_folder(), linger=timedelta(0)) as server:
+    if database_url is not None:
+        return run_workers(reload=True, target=target, database_url=database_url, **given)
+    with EmbeddedPostgres(folder or make_project_folder(Path.cwd()), linger=timedelta(0)) as server:
         with SyncClient(server.dsn, schema=given["schema"], max_connections=1) as client:
             client.migrate()
+        _name_unused(Settings.load().database_url, server.tcp_dsn)
         click.echo(f"PostgreSQL is running in {server.folder}. In another terminal:", err=True)
         click.echo(f"export DATABASE_URL={shlex.quote(server.tcp_dsn)}")
         return run_workers(reload=True, target=target, database_url=server.tcp_dsn, **given)
+
+
+def _name_unused(url: str | None, used: str) -> None:
+    """Say that the database that other commands would use here is not the one that the worker has."""
+    if url is None or url == used:
+        return
+    try:
+        place = "an embedded PostgreSQL" if is_embedded(url) else str(parse_address(url))
+    except ConfigurationError:
+        place = "a database"  # or does not, but then nobody connects to it
+    source = "DATABASE_URL" if os.environ.get("DATABASE_URL") else "database_url in pyproject.toml"
+    told = f"{source} names {place}, which is not used here. To use it, give its URL with --database-url."
+    click.echo(clean_lines(told), err=True)
 
 
 def _usual_module() -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ferryman.cli.beginning import INTERRUPTED
 from ferryman.cli.complaints import Complaint, complain
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ferryman.cli.manner import Manner
 
 NOT_DONE = 1
-INTERRUPTED = 130
 
 
 def guarded(run: Callable[[], Any], manner: Manner) -> int:

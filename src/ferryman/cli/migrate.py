@@ -36,13 +36,15 @@ class MigrationReport:
             "extensions_before": self.done.extensions_before,
             "extensions_after": self.done.extensions_after,
             "warnings": self.done.warnings,
+            "notices": self.done.notices,
         }
 
     def lines(self) -> list[str]:
-        """One sentence, and warnings if there are any."""
+        """One sentence, and warnings and notices if there are any."""
         told = _TOLD[self.done.outcome.value]
         warnings = [f"Warning: {warning}" for warning in self.done.warnings]
-        return [told.format(revision=self.done.revision, extensions=self.done.extensions_after), *warnings]
+        notices = [f"Note: {notice}" for notice in self.done.notices]
+        return [told.format(revision=self.done.revision, extensions=self.done.extensions_after), *warnings, *notices]
 
 
 @click.command()

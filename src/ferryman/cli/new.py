@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class NewReport:
 
     def lines(self) -> list[str]:
         """What to do next."""
-        place = "" if self.file.parent == Path() else f"cd {clean_line(str(self.file.parent))}\n  "
+        place = "" if self.file.parent == Path() else f"cd {clean_line(shlex.quote(str(self.file.parent)))}\n  "
         return [
             f"Wrote {clean_line(str(self.file))}. Run its jobs, with a private PostgreSQL:",
             f"  {place}ferryman dev {self.file.stem}",

@@ -7,7 +7,7 @@ import shlex
 import signal
 from datetime import timedelta
 from pathlib import Path
-from threading import Event
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import click
@@ -34,19 +34,20 @@ def postgres(*, folder: Path | None, as_json: bool) -> None:
       ferryman postgres --folder ./database
     """
     with EmbeddedPostgres(folder or default_folder(), linger=timedelta(0)) as server:
-        stop = _stop_signal()
+        stop = stop_signals()
         _announce(server, as_json=as_json)
-        stop.wait()
+        stop.get()
     if not as_json:
         click.echo("Stopped, unless another program uses it. The data stays.", err=True)
 
 
-def _stop_signal() -> Event:
-    """Set by Ctrl-C and by a polite kill, from now on."""
-    stop = Event()
+def stop_signals() -> SimpleQueue[int]:
+    """Every Ctrl-C and polite kill from now on."""
+    # Not an Event: a signal that comes while another one is handled, or waited for, would wait for its lock, for ever.
+    stop: SimpleQueue[int] = SimpleQueue()
 
-    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
+    def ask_to_stop(number: int, _frame: FrameType | None) -> None:
+        stop.put(number)
 
     signal.signal(signal.SIGINT, ask_to_stop)
     signal.signal(signal.SIGTERM, ask_to_stop)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Protocol
 
 import click
 import msgspec
 from rich.console import Console
+from rich.table import Table
 
 from ferryman.cli.clean import clean_lines
+from ferryman.cli.tables import least_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 UNLIMITED_COLUMNS = 1_000_000
+_STRING_OR_SPACE = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
 
 
 class Report(Protocol):
@@ -39,6 +43,8 @@ def emit(report: Report, *, as_json: bool) -> int:
     else:
         console = make_console()
         for line in report.lines():
+            if isinstance(line, Table):
+                console.width = max(console.width, least_width(line))
             console.print(clean_lines(line) if isinstance(line, str) else line, crop=False)
     return report.exit_code
 
@@ -49,8 +55,9 @@ def json_line(document: object) -> bytes:
     try:
         return msgspec.json.format(encoded, indent=-1)
     except (msgspec.DecodeError, RecursionError):
-        # A payload that PostgreSQL took and msgspec does not read, such as half a surrogate pair: passed on untouched.
-        return encoded
+        # A payload that PostgreSQL took and msgspec does not read, such as half a surrogate pair: passed on as it is,
+        # but for white space, in which there may be line breaks.
+        return _STRING_OR_SPACE.sub(lambda found: found[1] or b"", encoded)
 
 
 def make_console() -> Console:

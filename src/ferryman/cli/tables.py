@@ -23,6 +23,8 @@ _NUMBERS = {"id", "priority"}
 _ELASTIC = {"task", "queue", "key", "locked by"}
 """Columns that a narrow terminal may break over lines. The others stay whole."""
 SHORTEST = 12
+GAP = 2
+"""Between two columns."""
 _OPTIONAL = ("queue", "key", "locked by")
 
 
@@ -30,7 +32,7 @@ def jobs_table(jobs: Sequence[Job]) -> Table:
     """One line for each job, without columns in which no job has anything."""
     rows = [_cells(job) for job in jobs]
     hidden = {name for name in _OPTIONAL if all(str(row[name]) == NOTHING for row in rows)}
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for name in [name for name in rows[0] if name not in hidden]:
         widest = max(len(name), *(len(row[name]) for row in rows))
         table.add_column(
@@ -43,6 +45,11 @@ def jobs_table(jobs: Sequence[Job]) -> Table:
     for row in rows:
         table.add_row(*(cell for name, cell in row.items() if name not in hidden))
     return table
+
+
+def least_width(table: Table) -> int:
+    """How many columns the table needs. In fewer, rich would leave whole columns out without a sign."""
+    return sum((column.min_width or 1) + GAP for column in table.columns)
 
 
 def facts_lines(facts: Mapping[str, str | Text]) -> Text:

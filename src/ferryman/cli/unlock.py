@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferryman.cli.clean import clean_line
-from ferryman.cli.commands import confirm, database_command, yes_option
+from ferryman.cli.commands import confirm, rows_command, yes_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ class UnlockReport:
 @click.command()
 @click.argument("worker_ids", metavar="WORKER_ID...", nargs=-1, required=True)
 @yes_option
-@database_command
+@rows_command
 def unlock(client: SyncClient, *, worker_ids: tuple[str, ...], yes: bool) -> UnlockReport:
     """Take all locks away from workers that are certainly dead.
 

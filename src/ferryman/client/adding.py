@@ -13,6 +13,7 @@ from ferryman.errors import InvalidJobError, JobScheduleFailedError, JobSchedule
 from ferryman.hooks import BeforeJobSchedule, Continue, Skip
 from ferryman.jobs import JobKeyMode, JobSpec, NewJob, RawJobSpec
 from ferryman.tasks.forms import is_null
+from ferryman.traces import Untraced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ferryman.database.steps import Steps
     from ferryman.jobs import Job
     from ferryman.tasks import Task
+    from ferryman.traces import Sending
 
 
 def add_job(
@@ -34,7 +36,7 @@ def add_job(
     using: your own connection or session; the job is then part of your transaction
     """
     asked = yield from _asked(core, core.new_job(job, spec))
-    added = yield from repeated(partial(_add_one, asked, notify=notify, using=using))
+    added = yield from _send_alone(core, asked, notify=notify, using=using)
     return added
 
 
@@ -49,7 +51,7 @@ def add_raw_job(
 ) -> Steps[Job]:
     """Add a job for a task that this program need not know. None is stored as `{}`, as in Node."""
     asked = yield from _asked(core, core.raw_job(identifier, payload, spec))
-    added = yield from repeated(partial(_add_one, asked, notify=notify, using=using))
+    added = yield from _send_alone(core, asked, notify=notify, using=using)
     return added
 
 
@@ -63,7 +65,7 @@ def add_jobs(
     `PRESERVE_RUN_AT`, that holds for every job in the call; `UNSAFE_DEDUPE` is refused.
     """
     asked = yield from _all_asked(core, core.new_jobs(jobs))
-    added = yield from repeated(partial(_add_many, asked, notify=notify, using=using))
+    added = yield from _send_many(core, asked, notify=notify, using=using)
     return added
 
 
@@ -71,7 +73,7 @@ def add_raw_jobs(core: Core, jobs: Iterable[RawJobSpec], *, notify: bool = True,
     """Add many jobs for tasks that this program need not know; see `add_jobs` for the rules."""
     made = [core.raw_job(job.identifier, job.payload, job.spec) for job in jobs]
     asked = yield from _all_asked(core, made)
-    added = yield from repeated(partial(_add_many, asked, notify=notify, using=using))
+    added = yield from _send_many(core, asked, notify=notify, using=using)
     return added
 
 
@@ -95,8 +97,36 @@ def add_batch_job(
     asked = yield from _asked(core, job)
     if not asked.payload_json.startswith("[") or asked.payload_json == "[]":
         raise InvalidJobError("before_job_schedule must return a JSON array for batch jobs, with at least one item")
-    added = yield from repeated(partial(_add_one, asked, notify=notify, using=using))
+    added = yield from _send_one(core, asked, notify=notify, using=using)
     return added
+
+
+def _send_one(core: Core, job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
+    """Add a job, in the trace that is under way."""
+    with _sending(core, [job]) as sending:
+        added = yield from repeated(partial(_add_one, sending.jobs[0], notify=notify, using=using))
+        sending.added(added)
+    return added
+
+
+def _send_alone(core: Core, job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
+    """The same for a call that may be repeated from its beginning. Unless hooks were asked or it is traced, it is."""
+    may_repeat_all = core.tracing is None and not core.hooks.wants(BeforeJobSchedule)
+    if may_repeat_all:
+        return (yield from _add_one(job, notify=notify, using=using))
+    return (yield from _send_one(core, job, notify=notify, using=using))
+
+
+def _send_many(core: Core, jobs: Sequence[NewJob], *, notify: bool, using: Any) -> Steps[list[Job]]:
+    """Add jobs, in the trace that is under way."""
+    with _sending(core, jobs) as sending:
+        added = yield from repeated(partial(_add_many, sending.jobs, notify=notify, using=using))
+    return added
+
+
+def _sending(core: Core, jobs: Sequence[NewJob]) -> Sending:
+    tracing = core.tracing
+    return (None if tracing is None else tracing.send(jobs)) or Untraced(jobs)
 
 
 def _all_asked(core: Core, jobs: Sequence[NewJob]) -> Steps[Sequence[NewJob]]:
@@ -187,5 +217,7 @@ def _succeeded(earlier: NewJob, later: NewJob, *, preserve_run_at: bool) -> NewJ
     if earlier.payload_json.startswith("[") and payload.startswith("["):
         items = (earlier.payload_json[1:-1], payload[1:-1])
         payload = f"[{','.join(item for item in items if item)}]"
-    spec = replace(later.spec, run_at=earlier.spec.run_at) if preserve_run_at else later.spec
+    spec = later.spec
+    if preserve_run_at:
+        spec = replace(spec, run_at=earlier.spec.run_at, delay=earlier.spec.delay)
     return NewJob(later.identifier, payload, spec)

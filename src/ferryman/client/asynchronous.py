@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from ferryman.client import adding, cleaning, health, managing, reading, recovering, schema
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ferryman.database.addresses import Address
     from ferryman.database.pools import AsyncPool
     from ferryman.database.steps import Steps
+    from ferryman.embedded import EmbeddedPostgres
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,6 +87,7 @@ class Client(BaseClient):
     list_crashes = _Awaited(recovering.list_crashes)
     prune_recovery_records = _Awaited(recovering.prune_recovery_records)
     check_health = _Awaited(health.check_health)
+    hidden_tables = _Awaited(health.hidden_tables)
     repair_health = _Awaited(health.repair_health)
     tune = _Awaited(health.tune)
     untune = _Awaited(health.untune)
@@ -93,6 +96,7 @@ class Client(BaseClient):
     ping = _Awaited(schema.ping)
     upgrade_schema = _Awaited(schema.upgrade_schema)
     uninstall_extensions = _Awaited(schema.uninstall_extensions)
+    give_way = _Awaited(schema.give_way)
 
     @property
     def schedules(self) -> Schedules:
@@ -104,9 +108,29 @@ class Client(BaseClient):
     async def open(self) -> Self:
         """Connect; `async with` does it for you."""
         if self._pool is None:
-            self.address = await asyncio.to_thread(self._find_address)
+            self.address, self._server = await self._find_address_in_thread()
             self._pool = await open_async_pool(self.address, size=self._max_connections)
         return self
+
+    async def _find_address_in_thread(self) -> tuple[Address, EmbeddedPostgres | None]:
+        """Find it in a thread, which goes on when this is cancelled; what it starts then is left again."""
+        first = Lock()  # taken by the thread when it is done, or here when this is cancelled: by whichever comes first
+        found: list[EmbeddedPostgres] = []
+
+        def find() -> tuple[Address, EmbeddedPostgres | None]:
+            address, server = self._find_address()
+            if server is not None:
+                found.append(server)
+                if not first.acquire(blocking=False):
+                    server.close()
+            return address, server
+
+        try:
+            return await asyncio.to_thread(find)
+        except asyncio.CancelledError:
+            if not first.acquire(blocking=False):
+                found[0].close()
+            raise
 
     async def close(self) -> None:
         """Close all connections, and let go of the private PostgreSQL if there is one."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, LiteralString
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, LiteralString, NoReturn
 
 from ferryman.client.core import Core
 from ferryman.database.addresses import find_address, is_embedded, parse_address
@@ -13,8 +14,18 @@ from ferryman.settings import Settings
 from ferryman.tasks import TaskRegistry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ferryman.database.addresses import Address
     from ferryman.embedded import EmbeddedPostgres
+    from ferryman.tasks import Task
+
+_OTHER_NAMES = {
+    "with_hooks": "Give it the hooks when you make it: Client(hooks=…), app.client(hooks=…).",
+    "with_use_local_time": "Say it when you make it: Client(use_local_time=True), app.client(use_local_time=True).",
+    "with_executor": "Pass your connection to each call: using=connection.",
+}
+"""Methods of the Rust worker's `WorkerUtils` that are arguments here."""
 
 
 class BaseClient:
@@ -58,6 +69,7 @@ class BaseClient:
             max_payload_bytes=settings.max_payload_bytes,
             use_local_time=use_local_time,
             hooks=HookRegistry() if hooks is None else hooks,
+            is_traced=settings.tracing,
         )
 
     def __repr__(self) -> str:
@@ -68,15 +80,37 @@ class BaseClient:
         """The schema that holds the queue."""
         return self._schema
 
-    def _find_address(self) -> Address:
-        """Where to connect to; starts the private PostgreSQL when the URL asks for it."""
+    @property
+    def settings(self) -> Settings:
+        """Where the database is and how to use it."""
+        return self._settings
+
+    @property
+    def tasks(self) -> Mapping[str, Task[..., Any]]:
+        """The tasks that the client knows, by identifier; to look at, not to change."""
+        return MappingProxyType(self._core.tasks)
+
+    @property
+    def use_local_time(self) -> bool:
+        """True if jobs without a `run_at` get this machine's time, not the database's."""
+        return self._core.use_local_time
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = f". {_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
+            problem = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(problem, name=name, obj=self)
+
+    def _find_address(self) -> tuple[Address, EmbeddedPostgres | None]:
+        """Where to connect to, and the private PostgreSQL if the URL asks for it; it is started then."""
         url = self._settings.database_url
         if url is None or not is_embedded(url):
-            return find_address(url)
+            return find_address(url), None
         from ferryman.embedded import EmbeddedPostgres  # noqa: PLC0415 - for development, not for most programs
 
-        self._server = EmbeddedPostgres.from_dsn(url).start()
-        return parse_address(self._server.dsn)
+        server = EmbeddedPostgres.from_dsn(url).start()
+        return parse_address(server.dsn), server
 
     def _leave_server(self) -> None:
         server, self._server = self._server, None

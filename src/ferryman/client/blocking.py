@@ -80,6 +80,7 @@ class SyncClient(BaseClient):
     list_crashes = _Blocking(recovering.list_crashes)
     prune_recovery_records = _Blocking(recovering.prune_recovery_records)
     check_health = _Blocking(health.check_health)
+    hidden_tables = _Blocking(health.hidden_tables)
     repair_health = _Blocking(health.repair_health)
     tune = _Blocking(health.tune)
     untune = _Blocking(health.untune)
@@ -88,6 +89,7 @@ class SyncClient(BaseClient):
     ping = _Blocking(schema.ping)
     upgrade_schema = _Blocking(schema.upgrade_schema)
     uninstall_extensions = _Blocking(schema.uninstall_extensions)
+    give_way = _Blocking(schema.give_way)
 
     @property
     def schedules(self) -> SyncSchedules:
@@ -99,7 +101,7 @@ class SyncClient(BaseClient):
     def open(self) -> Self:
         """Connect; `with` does it for you."""
         if self._pool is None:
-            address = self._find_address()
+            address, self._server = self._find_address()
             self._pool = open_sync_pool(address, size=self._max_connections)
         return self
 

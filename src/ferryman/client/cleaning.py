@@ -34,7 +34,8 @@ class CleanupTask(Enum):
 
     Those of this application, of registered workers and of stored schedules stay.
     A Node or Rust worker that is running keeps the number of a deleted task, and does not see jobs that are added
-    for it later, until it restarts: name its tasks as kept.
+    for it later, until it restarts: name its tasks as kept. A busy Ferryman worker that is not registered may take a
+    minute to see them.
     """
     GC_JOB_QUEUES = "GC_JOB_QUEUES"
     """Delete queues that are neither locked nor referred to by any job."""
@@ -64,7 +65,7 @@ def cleanup(
     """
     chosen = _checked(tasks)
     age = _age(older_than, chosen)
-    kept = {*core.tasks, *keep_task_identifiers}
+    kept = {*core.tasks.names, *keep_task_identifiers}
     for identifier in kept:
         check_identifier(identifier)
     cleaned = yield from repeated(partial(_clean, chosen, sorted(kept), age))
@@ -76,8 +77,7 @@ def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> 
     if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen:
         [(failed_jobs,)] = yield cleaning.delete_failed_jobs(age)
     if CleanupTask.GC_TASK_IDENTIFIERS in chosen:
-        known = yield from _known_tasks()
-        identifiers = yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks([*kept, *known]))
+        identifiers = yield from _delete_tasks(kept)
     if CleanupTask.GC_JOB_QUEUES in chosen:
         queues = yield from under_lock(cleaning.LOCK_QUEUES, cleaning.delete_unused_queues())
     return Cleaned(
@@ -87,15 +87,12 @@ def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> 
     )
 
 
-def _known_tasks() -> Steps[list[str]]:
-    """Tasks of registered workers and stored schedules: a busy worker keeps the number of a task that was deleted."""
-    from ferryman.queries import health  # noqa: PLC0415 - brings many statements
-
+def _delete_tasks(kept: Sequence[str]) -> Steps[Sequence[Row]]:
     try:
-        rows = yield health.KNOWN_TASKS
+        return (yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unknown_tasks(kept)))
     except SchemaMissingError:  # without the extensions nobody can register
-        return []
-    return [identifier for (identifier,) in rows]
+        yield Rollback()
+    return (yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(kept)))
 
 
 def under_lock(lock: Script, delete: Call) -> Steps[Sequence[Row]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from ferryman.importing import importing, refuse_while_importing
 from ferryman.jobs import NO_SPEC, NewJob
 from ferryman.payloads import check_size, encode_payload
+from ferryman.traces import find_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ferryman.hooks import HookRegistry
     from ferryman.jobs import JobSpec
     from ferryman.tasks import TaskRegistry
+    from ferryman.traces import Tracing
 
 
 class Core(msgspec.Struct, frozen=True):
@@ -29,6 +31,12 @@ class Core(msgspec.Struct, frozen=True):
     max_payload_bytes: int
     use_local_time: bool
     hooks: HookRegistry
+    is_traced: bool
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """What tells OpenTelemetry about jobs; None if the program has not loaded it, or the app does not want it."""
+        return find_tracing(is_wanted=self.is_traced)
 
     def new_job(self, job: object, spec: JobSpec | None) -> NewJob:
         """`job` with its final spec: what `Task.job` made, or an instance of a task class."""
@@ -58,5 +66,6 @@ class Core(msgspec.Struct, frozen=True):
             refuse_while_importing("adds a job")
         check_size(job.identifier, job.payload_json, self.max_payload_bytes)
         if self.use_local_time and job.spec.run_at is None:
-            return NewJob(job.identifier, job.payload_json, replace(job.spec, run_at=datetime.now(UTC)))
+            run_at = datetime.now(UTC) + (job.spec.delay or timedelta())
+            return NewJob(job.identifier, job.payload_json, replace(job.spec, run_at=run_at, delay=None))
         return job

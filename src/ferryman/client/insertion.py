@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,6 +26,7 @@ DEFAULT_MAX_ATTEMPTS = 25
 ATTEMPTS = 20
 """Each miss needs somebody else to be in our way at the same instant, so the second attempt nearly always does it."""
 
+_NO_DELAY = timedelta()
 _encoder = msgspec.json.Encoder()
 
 
@@ -78,7 +79,8 @@ def add_keyed(jobs: Mapping[str, NewJob], *, preserve_run_at: bool, using: Any) 
         if not missing:
             return added
         specs = _encoder.encode([_record(job) for job in missing]).decode()
-        rows = yield adding.add_keyed_jobs(specs, preserve_run_at=preserve_run_at, using=using)
+        delays = [_seconds(job.spec.delay) for job in missing] if any(job.spec.delay for job in missing) else None
+        rows = yield adding.add_keyed_jobs(specs, delays, preserve_run_at=preserve_run_at, using=using)
         added |= {job.key: _named_like(jobs[job.key], job) for job in map(job_from_row, rows) if job.key is not None}
     raise _not_added(next(iter(jobs.values())).identifier)
 
@@ -116,6 +118,7 @@ def _schedule(identifier: str, spec: JobSpec) -> dict[str, Any]:
         "identifier": identifier,
         "queue_name": spec.queue_name,
         "run_at": None if spec.run_at is None else spec.run_at.astimezone(UTC),
+        "delay": _seconds(spec.delay),
         "max_attempts": spec.max_attempts,
         "priority": spec.priority,
         "flags": spec.flags,
@@ -140,7 +143,7 @@ def _all_as_added(jobs: Sequence[NewJob], ids: Sequence[int], now: datetime) -> 
         if job.spec is not spec:
             spec = job.spec
             queue_name, priority = spec.queue_name, spec.priority or 0
-            run_at = now if spec.run_at is None else spec.run_at
+            run_at = now + (spec.delay or _NO_DELAY) if spec.run_at is None else spec.run_at
             max_attempts = DEFAULT_MAX_ATTEMPTS if spec.max_attempts is None else spec.max_attempts
             flags = tuple(sorted(spec.flags or ()))
             state = JobState.SCHEDULED if run_at > now else JobState.READY
@@ -166,6 +169,10 @@ def _all_as_added(jobs: Sequence[NewJob], ids: Sequence[int], now: datetime) -> 
             )
         )
     return added
+
+
+def _seconds(delay: timedelta | None) -> float | None:
+    return None if delay is None else delay.total_seconds()
 
 
 def _named_like(new: NewJob, added: Job) -> Job:

@@ -22,8 +22,8 @@ R = TypeVar("R")
 def same_queue(client: Client) -> dict[str, Any]:
     """The options of another client of the same queue, here or in a child process; the client must be open."""
     return {
-        "settings": replace(client._settings, database_url=client.address.conninfo),  # noqa: SLF001 - of this package
-        "use_local_time": client._core.use_local_time,  # noqa: SLF001
+        "settings": replace(client.settings, database_url=client.address.conninfo),
+        "use_local_time": client._core.use_local_time,  # noqa: SLF001 - of this package
         "max_connections": client._max_connections,  # noqa: SLF001
     }
 
@@ -41,6 +41,10 @@ class LazySyncClient(SyncClient):
         self._is_closed = True
         super().close()
 
+    def start_anew(self) -> None:
+        """Be a client of this process, which was forked: a thread that was opening it did not come along."""
+        self._opening = threading.Lock()
+
     def _own_pool(self) -> SyncPool:
         if self._pool is None:
             with self._opening:
@@ -52,13 +56,21 @@ class LazySyncClient(SyncClient):
 
 
 class LazyClient(Client):
-    """A `Client` that connects at its first operation."""
+    """A `Client` for one event loop, which connects at its first operation."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._opening = asyncio.Lock()
 
     async def _perform(self, start: Callable[[], Steps[R]]) -> R:
-        async with self._opening:
-            await self.open()
+        if self._pool is None:
+            async with self._opening:
+                await self.open()
         return await super()._perform(start)
+
+    def close_now(self) -> None:
+        """Close what is idle, and the others when they come back; from any thread, also when the event loop is gone."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close_now()
+        self._leave_server()

@@ -58,6 +58,7 @@ def sweep_stale_workers_with_config(
         recovered_by=f"client {socket.gethostname()} {os.getpid()}",
         hooks=core.hooks,
         options=options or SweepStaleWorkersOptions(),
+        tracing=core.tracing,
     )
     result = yield from sweep_once(sweep)
     return result
@@ -74,11 +75,12 @@ def list_active_workers(_core: Core, threshold: timedelta = timedelta(minutes=5)
         ActiveWorker(
             worker_id=worker_id,
             is_stale=is_stale,
+            is_session_lost=is_session_lost,
             started_at=started_at,
             last_heartbeat_at=last_heartbeat_at,
             metadata=_metadata(metadata),
         )
-        for worker_id, started_at, last_heartbeat_at, is_stale, metadata in rows
+        for worker_id, started_at, last_heartbeat_at, is_stale, metadata, is_session_lost in rows
     ]
 
 

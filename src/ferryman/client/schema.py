@@ -11,7 +11,7 @@ from ferryman.database.steps import Call
 if TYPE_CHECKING:
     from ferryman.client.core import Core
     from ferryman.database.steps import Steps
-    from ferryman.schema import Migration, SchemaStatus, Uninstallation, Upgrade
+    from ferryman.schema import GivingWay, Migration, SchemaStatus, Uninstallation, Upgrade
 
 _PING = load_statement("ferryman.database", "backend_pid")
 
@@ -48,4 +48,14 @@ def upgrade_schema(core: Core) -> Steps[Upgrade]:
 def uninstall_extensions(core: Core) -> Steps[Uninstallation]:
     """Remove Ferryman's own objects. Graphile's tables and all jobs stay; so does what a Rust program installed."""
     done = yield from schema_steps.uninstall_extensions(core.schema)
+    return done
+
+
+def give_way(core: Core, *, force: bool = False) -> Steps[GivingWay]:
+    """Drop Ferryman's copies of what a Rust worker makes itself, so that it can migrate a schema of Node 0.16 or 0.17.
+
+    Refused while workers are registered, unless forced: then they start no jobs until the Rust worker has migrated, and
+    what they were running is cancelled and given back. Jobs stay. `migrate` puts the copies back.
+    """
+    done = yield from schema_steps.give_way(core.schema, force=force)
     return done

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ferryman.cron.clock import SystemClock
 from ferryman.cron.scheduling import (
+    GRACE,
     MINUTE,
     Entry,
     crontabs_from,
     due_occurrences,
     floor_minute,
+    lost_minutes,
     register,
     schedule,
 )
@@ -158,6 +160,20 @@ class CronScheduler:
             # A later minute of a crontab that was held up just now would pass over the earlier ones.
             if free := [one for one in some if one.crontab.identifier not in self._held_up]:
                 await self._schedule(free, now, lock_wait)
+        if covered is not None and covered < floor_minute(now) - GRACE:
+            for entry in entries:
+                self._log_lost(entry, covered, now)
+
+    def _log_lost(self, entry: Entry, covered: datetime, now: datetime) -> None:
+        if lost := lost_minutes(entry, covered=covered, now=now):
+            logger.warning(
+                "the crontab %r added no jobs from %s to %s: they could not be added within %g min, and its fill does "
+                "not reach back so far",
+                entry.crontab.identifier,
+                *lost,
+                GRACE.total_seconds() / 60,
+                extra={"event": "crontab_minutes_lost", "crontab": entry.crontab.identifier},
+            )
 
     async def _read(self) -> tuple[datetime, datetime, list[Entry]]:
         """The time, what our clock shows then, and all crontabs."""

@@ -116,12 +116,25 @@ def due_occurrences(entries: Iterable[Entry], *, covered: datetime | None, now: 
     prompt_from = minute if covered is None else max(covered + MINUTE, minute - GRACE)
     found = []
     for entry in entries:
-        first = max(min(prompt_from, _ceiling(now - _fill(entry.crontab))), entry.earliest())
+        first = max(_reach(entry, prompt_from, now), entry.earliest())
         if covered is not None:
             first = max(first, covered + MINUTE)
         if first <= minute:
             found.append(_fired(entry, first, minute, prompt_from))
     return heapq.merge(*found, key=lambda occurrence: occurrence.minute)
+
+
+def lost_minutes(entry: Entry, *, covered: datetime, now: datetime) -> tuple[datetime, datetime] | None:
+    """The first and the last minute since `covered` that no worker fired, and that are too old to be made up for."""
+    first = max(covered + MINUTE, entry.earliest())
+    last = _reach(entry, floor_minute(now) - GRACE, now) - MINUTE
+    lost = entry.crontab.next_after(first - MINUTE) if first <= last else None
+    return None if lost is None or lost > last else (lost, last)
+
+
+def _reach(entry: Entry, prompt_from: datetime, now: datetime) -> datetime:
+    """The first minute that is not too late to fire."""
+    return min(prompt_from, _ceiling(now - _fill(entry.crontab)))
 
 
 def _fired(entry: Entry, first: datetime, last: datetime, prompt_from: datetime) -> Iterator[Occurrence]:

@@ -82,7 +82,7 @@ def parse_address(database_url: str) -> Address:
         # libpq's own message quotes the text that it could not read, and with it, maybe, the password.
         raise ConfigurationError(
             "the database URL could not be understood. It should look like "
-            "postgresql://user:password@host:5432/database, with special characters in the password "
+            "postgresql://user:<password>@host:5432/database, with special characters in the password "
             "percent-encoded (%40 for @). It is not shown here because it may hold a password."
         ) from None
 

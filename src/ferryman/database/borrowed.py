@@ -7,6 +7,7 @@ connection can only come from a library that the caller has imported already.
 from __future__ import annotations
 
 import sys
+from datetime import timezone
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
@@ -104,11 +105,18 @@ def _sqlalchemy_text(call: Call, schema: SchemaName) -> Any:
 
 def _fetch_django(call: Call, schema: SchemaName) -> Sequence[Row]:
     with django_connection(call.using).cursor() as cursor:
-        if isinstance(cursor.cursor, psycopg.Cursor):  # where USE_TZ is False, Django's own loader leaves zones out
-            cursor.cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
+        _keep_zones(cursor.cursor)
         cursor.execute(call.statement.text(schema, Style.FORMATTED), dict(call.parameters))
         rows: Sequence[Row] = cursor.fetchall()
         return rows
+
+
+def _keep_zones(cursor: Any) -> None:
+    """Where USE_TZ is False, Django leaves out the zones of times. Let this cursor, which is ours alone, keep them."""
+    if isinstance(cursor, psycopg.Cursor):
+        cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
+    elif hasattr(cursor, "tzinfo_factory"):  # psycopg2
+        cursor.tzinfo_factory = timezone
 
 
 def django_connection(using: Any) -> Any:

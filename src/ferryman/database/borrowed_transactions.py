@@ -6,15 +6,16 @@ On connections that begin a transaction by themselves, or are in one, nothing ha
 from __future__ import annotations
 
 import sys
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from ferryman.database.borrowed import django_connection, is_a
+from ferryman.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
 
@@ -27,8 +28,7 @@ def async_transaction_on(using: Any) -> AbstractAsyncContextManager[Any]:
     is_in_transaction = getattr(using, "is_in_transaction", None)  # asyncpg
     if is_in_transaction is None or is_in_transaction():
         return nullcontext()
-    transaction: AbstractAsyncContextManager[Any] = using.transaction()
-    return transaction
+    return _with_commands(using.execute)
 
 
 def sync_transaction_on(using: Any) -> AbstractContextManager[Any]:
@@ -43,19 +43,27 @@ def sync_transaction_on(using: Any) -> AbstractContextManager[Any]:
 
 
 @asynccontextmanager
+async def _with_commands(execute: Callable[[str], Awaitable[object]]) -> AsyncIterator[None]:
+    """A transaction by plain commands: asyncpg's `transaction()`, cancelled while it begins, stays open."""
+    try:
+        await execute("begin")
+        yield
+    except BaseException:
+        with suppress(Exception):
+            await execute("rollback")
+        raise
+    await execute("commit")
+
+
+@asynccontextmanager
 async def _on_sqlalchemy_async(using: Any) -> AsyncIterator[None]:
     connection = using if hasattr(using, "get_raw_connection") else await using.connection()
     if not _commits_by_itself(await connection.get_raw_connection()):
         yield
         return
     text = sys.modules["sqlalchemy"].text
-    try:
-        await connection.execute(text("begin"))
+    async with _with_commands(lambda command: connection.execute(text(command))):
         yield
-    except BaseException:
-        await connection.execute(text("rollback"))
-        raise
-    await connection.execute(text("commit"))
 
 
 @contextmanager
@@ -83,11 +91,31 @@ def _is_idle(driver: Any) -> bool:
     is_in_transaction = getattr(driver, "is_in_transaction", None)  # asyncpg
     if is_in_transaction is not None:
         return not is_in_transaction()
+    if not hasattr(driver, "info"):  # pg8000, or another driver below SQLAlchemy
+        raise ConfigurationError(
+            f"using= got a connection of {type(driver).__module__} that commits each statement, and does not tell "
+            f"whether a transaction is open, so several statements could not be undone together. Nothing was sent. "
+            f"Use a connection that is not in autocommit, or one of psycopg or asyncpg."
+        )
     return bool(driver.info.transaction_status == psycopg.pq.TransactionStatus.IDLE)
 
 
-def _on_django(wrapper: Any) -> AbstractContextManager[Any]:
+@contextmanager
+def _on_django(wrapper: Any) -> Iterator[None]:
+    """A transaction on this very connection. `atomic()` goes by its alias, and would miss a `connection.copy()`."""
     if wrapper.in_atomic_block or not wrapper.get_autocommit():
-        return nullcontext()
-    block: AbstractContextManager[Any] = sys.modules["django.db"].transaction.atomic(using=wrapper.alias)
-    return block
+        yield
+        return
+    wrapper.set_autocommit(False)
+    try:
+        yield
+        wrapper.commit()
+    except BaseException:
+        try:
+            wrapper.rollback()
+        except Exception:  # noqa: BLE001 - the connection is lost, and with it the transaction
+            wrapper.close()
+        raise
+    finally:
+        if wrapper.connection is not None:
+            wrapper.set_autocommit(True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ferryman.errors import DatabaseError, DatabaseUnavailableError, FerrymanError, SchemaMissingError
@@ -9,19 +10,24 @@ from ferryman.errors import DatabaseError, DatabaseUnavailableError, FerrymanErr
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
 
-_MISSING_OBJECT = {"3F000", "42P01", "42883", "42704"}
+_NO_SCHEMA = "3F000"
+_MISSING_OBJECT = {_NO_SCHEMA, "42P01", "42883", "42704"}
 """Undefined schema, table, function, type."""
 _UNAVAILABLE_CLASSES = ("08", "57P", "53")
 """Connection failures, server going down or starting up, out of connections or memory."""
 
 _READ_ONLY = "25006"
+_FUNCTION = re.compile(r'PL/.*?([\w$."]+\([^()]*\))')
+"""A function in PostgreSQL's account of where an error arose, in any language."""
 
 
 def explain(error: Exception, schema: SchemaName) -> FerrymanError:
     """The error to raise, from `error`, for a statement that failed."""
     state = sqlstate_of(error)
     message = message_of(error)
-    if state in _MISSING_OBJECT:
+    # Whatever of ours is missing is named with its schema: no statement of ours asks for it otherwise.
+    ours = schema.name if state == _NO_SCHEMA else f"{schema.name}."
+    if state in _MISSING_OBJECT and ours in message:
         return SchemaMissingError(
             f"the schema {schema} is not installed in this database, or not completely ({message}). "
             f"Install it with `ferryman migrate`, or `await client.migrate()`."
@@ -31,7 +37,14 @@ def explain(error: Exception, schema: SchemaName) -> FerrymanError:
             f"the database did not answer: {message}. If a statement was under way, it may or may not have taken "
             f"effect; adding a job again is safe when it has a job_key."
         )
-    return DatabaseError(f"PostgreSQL refused the statement ({state}): {message}")
+    refusal = f"PostgreSQL refused the statement ({state}): {message}"
+    culprit = _FUNCTION.search(_context_of(error)) if state in _MISSING_OBJECT else None
+    if culprit is not None:
+        refusal += (
+            f". The function {culprit[1]} asked for it, perhaps as a trigger. Ferryman's sessions have the search_path "
+            f"pg_catalog, pg_temp: let the function name the schemas of what it uses, or set a search_path of its own."
+        )
+    return DatabaseError(refusal)
 
 
 def is_stale(error: BaseException) -> bool:
@@ -52,9 +65,19 @@ def sqlstate_of(error: BaseException | None) -> str | None:
 
 def message_of(error: BaseException) -> str:
     """PostgreSQL's own sentence, without details that may quote the row."""
-    innermost: BaseException = error
-    while (deeper := getattr(innermost, "orig", None) or innermost.__cause__) is not None:
-        innermost = deeper
+    innermost = _innermost(error)
     diagnostics = getattr(innermost, "diag", None)
     primary = getattr(diagnostics, "message_primary", None)
     return str(primary or innermost).strip().split("\nDETAIL:")[0]
+
+
+def _context_of(error: BaseException) -> str:
+    """PostgreSQL's account of where the error arose, whichever driver or wrapper carries it."""
+    innermost = _innermost(error)
+    return str(getattr(getattr(innermost, "diag", innermost), "context", None) or "")
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while (deeper := getattr(error, "orig", None) or error.__cause__) is not None:
+        error = deeper
+    return error

@@ -1,8 +1,8 @@
 """Connections of our own, which keep one cursor each: making a cursor costs as much as a small query.
 
-Behind a pooler whose database does not have `read committed` for a default, each statement gets a transaction of its
-own that says so, in the same round trip: under a stricter isolation workers that claim side by side make each other
-fail.
+Behind a pooler no session is ours to set up. So each statement gets a transaction of its own with the settings that it
+needs, in the same round trip. The transaction is the pipeline's, unless the isolation must be chosen too. A qualified
+statement needs none of them where the database has the isolation and the style of times that we want.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 
+from ferryman.database.identifiers import SchemaName
+from ferryman.database.iso_times import has_iso_times, read_iso_times
 from ferryman.database.lazy_rows import LazyRows, loads_of
+from ferryman.database.statements import Style, load_statement
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -27,7 +30,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _IDLE = psycopg.pq.TransactionStatus.IDLE
-READ_COMMITTED: LiteralString = "begin isolation level read committed"
+_NO_SCHEMA = SchemaName("public")
+BEGIN_POOLED = load_statement(__package__, "begin_pooled").text(_NO_SCHEMA, Style.NUMBERED)
+_SETTLE_POOLED = load_statement(__package__, "settle_pooled").text(_NO_SCHEMA, Style.NUMBERED)
+_BEGIN: LiteralString = "begin isolation level read committed"
 
 
 class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
@@ -36,7 +42,9 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
     is_pooled = False
     """True if a pooler stands between us and the server."""
     begin: LiteralString = "begin"
-    """What begins a transaction; `READ_COMMITTED` where the database has another default, and a pooler keeps it so."""
+    """What begins a transaction; `BEGIN_POOLED` behind a pooler."""
+    must_isolate = False
+    """True behind a pooler if the database has another default isolation than `read committed`."""
 
     @cached_property
     def opened_at(self) -> float:
@@ -50,17 +58,20 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
 
     @cached_property
     def _only_cursor(self) -> AsyncRawCursor[tuple[Any, ...]]:
+        read_iso_times(self)
         return AsyncRawCursor(self)
 
-    async def fetch(self, text: LiteralString, values: Sequence[Any] | None = None) -> Sequence[Row]:
+    async def fetch(
+        self, text: LiteralString, values: Sequence[Any] | None = None, *, is_qualified: bool = False
+    ) -> Sequence[Row]:
         """Run a statement and give its rows back."""
-        if self.begin is READ_COMMITTED:
-            cursor = await self._execute_isolated(text, values)
+        if self.is_pooled and not (is_qualified and _is_settled(self)):
+            cursor = await self._execute_pooled(text, values)
         else:
             cursor = await self._only_cursor.execute(text, values)
         return await cursor.fetchall() if _has_rows(cursor) else ()
 
-    async def _execute_isolated(
+    async def _execute_pooled(
         self, text: LiteralString, values: Sequence[Any] | None
     ) -> AsyncRawCursor[tuple[Any, ...]]:
         # Scripts and what begins or ends a transaction have no values.
@@ -68,9 +79,12 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
             return await self._only_cursor.execute(text, values)
         try:
             async with self.pipeline():
-                await self.execute(READ_COMMITTED)
+                if self.must_isolate:
+                    await self.execute(_BEGIN)
+                await self.execute(_SETTLE_POOLED)
                 cursor = await self._only_cursor.execute(text, values)
-                await self.execute("commit")
+                if self.must_isolate:
+                    await self.execute("commit")
         except psycopg.Error:
             await self.rollback()
             raise
@@ -83,7 +97,7 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
 
     async def fetch_lazily(self, text: LiteralString, values: Sequence[Any]) -> LazyRows:
         """Run a query, and leave its rows as they came."""
-        execute = self._execute_isolated if self.begin is READ_COMMITTED else self._only_cursor.execute
+        execute = self._execute_pooled if self.is_pooled else self._only_cursor.execute
         result = (await execute(text, values)).pgresult
         assert result is not None  # noqa: S101 - it was executed
         loads = self._loads.get(text)
@@ -97,6 +111,7 @@ class OwnConnection(Connection[tuple[Any, ...]]):
 
     is_pooled = False
     begin: LiteralString = "begin"
+    must_isolate = False
     _deadline: float | None = None
 
     @contextmanager
@@ -126,24 +141,30 @@ class OwnConnection(Connection[tuple[Any, ...]]):
 
     @cached_property
     def _only_cursor(self) -> RawCursor[tuple[Any, ...]]:
+        read_iso_times(self)
         return RawCursor(self)
 
-    def fetch(self, text: LiteralString, values: Sequence[Any] | None = None) -> Sequence[Row]:
+    def fetch(
+        self, text: LiteralString, values: Sequence[Any] | None = None, *, is_qualified: bool = False
+    ) -> Sequence[Row]:
         """Run a statement and give its rows back."""
-        if self.begin is READ_COMMITTED:
-            cursor = self._execute_isolated(text, values)
+        if self.is_pooled and not (is_qualified and _is_settled(self)):
+            cursor = self._execute_pooled(text, values)
         else:
             cursor = self._only_cursor.execute(text, values)
         return cursor.fetchall() if _has_rows(cursor) else ()
 
-    def _execute_isolated(self, text: LiteralString, values: Sequence[Any] | None) -> RawCursor[tuple[Any, ...]]:
+    def _execute_pooled(self, text: LiteralString, values: Sequence[Any] | None) -> RawCursor[tuple[Any, ...]]:
         if values is None or self.pgconn.transaction_status != _IDLE:
             return self._only_cursor.execute(text, values)
         try:
             with self.pipeline():
-                self.execute(READ_COMMITTED)
+                if self.must_isolate:
+                    self.execute(_BEGIN)
+                self.execute(_SETTLE_POOLED)
                 cursor = self._only_cursor.execute(text, values)
-                self.execute("commit")
+                if self.must_isolate:
+                    self.execute("commit")
         except psycopg.Error:
             self.rollback()
             raise
@@ -167,6 +188,11 @@ def _limited(conversation: Generator[Any, Any, T], deadline: float) -> Generator
 def _is_read_only(connection: OwnAsyncConnection | OwnConnection) -> bool:
     told = map(connection.pgconn.parameter_status, (b"default_transaction_read_only", b"in_hot_standby"))
     return b"on" in told
+
+
+def _is_settled(connection: OwnAsyncConnection | OwnConnection) -> bool:
+    """Whether a session behind a pooler is as we want it, but for its search_path."""
+    return not connection.must_isolate and has_iso_times(connection)
 
 
 def _has_rows(cursor: AsyncRawCursor[Any] | RawCursor[Any]) -> bool:

@@ -20,7 +20,7 @@ import psycopg
 
 from ferryman.database.connecting import ConnectPatience, connect
 from ferryman.database.identifiers import SchemaName
-from ferryman.database.own import READ_COMMITTED, OwnAsyncConnection, OwnConnection
+from ferryman.database.own import BEGIN_POOLED, OwnAsyncConnection, OwnConnection
 from ferryman.database.statements import Style, load_statement
 from ferryman.errors import NotConnectedError
 
@@ -152,6 +152,12 @@ class AsyncPool:
         self._is_closed = True
         for connection in self._idle.empty():
             await connection.close()
+
+    def close_now(self) -> None:
+        """Do the same as `close` without an event loop: what is idle waits for nothing."""
+        self._is_closed = True
+        for connection in self._idle.empty():
+            connection.pgconn.finish()
 
     def start_anew(self) -> None:
         """Be a pool of this process, which was forked: connections, and turns that were taken, are the parent's."""
@@ -347,31 +353,32 @@ def _busy(size: int) -> NotConnectedError:
 
 
 async def _configure_async(connection: OwnAsyncConnection) -> None:
-    [(server_pid,)] = await connection.fetch(_BACKEND_PID)
-    if server_pid == connection.info.backend_pid:
-        await connection.fetch(_STEADY_PLANS)
+    login_pid = connection.info.backend_pid
+    [(server_pid, _)] = await connection.fetch(_STEADY_PLANS, [login_pid])
+    if server_pid == login_pid:
         return
-    connection.is_pooled, connection.prepare_threshold = True, None
+    _expect_pooler(connection)
     [(isolation,)] = await connection.fetch(_DEFAULT_ISOLATION)
-    if isolation != "read committed":
-        connection.begin = READ_COMMITTED
+    connection.must_isolate = isolation != "read committed"
 
 
 def configure(connection: OwnConnection) -> None:
     """Prepare a new connection for our statements, and find out whether a pooler stands in between."""
-    [(server_pid,)] = connection.fetch(_BACKEND_PID)
-    if server_pid == connection.info.backend_pid:
-        connection.fetch(_STEADY_PLANS)
-    else:
+    login_pid = connection.info.backend_pid
+    [(server_pid, _)] = connection.fetch(_STEADY_PLANS, [login_pid])
+    if server_pid != login_pid:
         configure_behind_pooler(connection)
 
 
 def configure_behind_pooler(connection: OwnConnection) -> None:
     """Prepare a connection whose sessions serve others next: nothing may stay behind there."""
-    connection.is_pooled, connection.prepare_threshold = True, None
+    _expect_pooler(connection)
     [(isolation,)] = connection.fetch(_DEFAULT_ISOLATION)
-    if isolation != "read committed":
-        connection.begin = READ_COMMITTED
+    connection.must_isolate = isolation != "read committed"
+
+
+def _expect_pooler(connection: OwnAsyncConnection | OwnConnection) -> None:
+    connection.is_pooled, connection.prepare_threshold, connection.begin = True, None, BEGIN_POOLED
 
 
 def _was_cut(connection: OwnAsyncConnection | OwnConnection) -> bool:

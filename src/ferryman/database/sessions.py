@@ -77,10 +77,11 @@ class AsyncSession:
                     return cast("R", done.value)
                 try:
                     rows = await self._take(step)
-                except FerrymanError:
-                    raise
                 except Exception as error:
                     if isinstance(step, Repeat):  # what the database said was told already
+                        advance = partial(steps.throw, error)
+                        continue
+                    if isinstance(error, FerrymanError):
                         raise
                     self._is_stale = self._is_stale or is_stale(error)
                     advance = partial(steps.throw, _told(error, self._schema))
@@ -138,8 +139,10 @@ class AsyncSession:
             return await async_fetch_for(step.using)(step, self._schema)
         connection = await self._own()
         text = step.statement.text(self._schema, Style.NUMBERED)
-        fetch = connection.fetch_lazily if step.is_lazy else connection.fetch
-        return await fetch(text, step.statement.ordered(step.parameters))
+        values = step.statement.ordered(step.parameters)
+        if step.is_lazy:
+            return await connection.fetch_lazily(text, values)
+        return await connection.fetch(text, values, is_qualified=step.statement.is_qualified)
 
     async def _turn(self, step: Transaction | Commit | Rollback) -> None:
         """End the transaction that is open, and perhaps begin one. A transaction of the owner of a connection stays."""
@@ -221,10 +224,11 @@ class SyncSession:
                     return cast("R", done.value)
                 try:
                     rows = self._take(step)
-                except FerrymanError:
-                    raise
                 except Exception as error:
                     if isinstance(step, Repeat):  # what the database said was told already
+                        advance = partial(steps.throw, error)
+                        continue
+                    if isinstance(error, FerrymanError):
                         raise
                     self._is_stale = self._is_stale or is_stale(error)
                     advance = partial(steps.throw, _told(error, self._schema))
@@ -270,7 +274,8 @@ class SyncSession:
             return sync_fetch_for(step.using)(step, self._schema)
         connection = self._own()
         text = step.statement.text(self._schema, Style.NUMBERED)
-        return connection.fetch(text, step.statement.ordered(step.parameters))
+        values = step.statement.ordered(step.parameters)
+        return connection.fetch(text, values, is_qualified=step.statement.is_qualified)
 
     def _turn(self, step: Transaction | Commit | Rollback) -> None:
         """End the transaction that is open, and perhaps begin one. A transaction of the owner of a connection stays."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, assert_never
 
 if TYPE_CHECKING:
@@ -41,10 +40,13 @@ class Statement:
     """One SQL file. Its text is read at once, so that a running program never mixes two releases.
 
     Most statements are never sent by one program. What takes time is therefore left until one is.
+
+    is_qualified: whether it means the same with any search_path, as do the functions that it calls
     """
 
-    def __init__(self, name: str, source: str) -> None:
+    def __init__(self, name: str, source: str, *, is_qualified: bool = False) -> None:
         self.name = name
+        self.is_qualified = is_qualified
         self._source = source
 
     def __repr__(self) -> str:
@@ -73,20 +75,23 @@ class Statement:
         return tuple(values[name] for name in self.parameters)
 
 
-def load_statement(package: str, name: str) -> Statement:
+def load_statement(package: str, name: str, *, is_qualified: bool = False) -> Statement:
     """Read `name`.sql from the folder of `package`."""
-    return Statement(name, _source(_folder(package), name))
+    return Statement(name, _source(_folder(package), name), is_qualified=is_qualified)
 
 
 @lru_cache
-def _folder(package: str) -> Path:
+def _folder(package: str) -> str:
     # importlib.resources could read from a zipped package too, which the driver cannot live in; it takes twice as long.
     [folder] = import_module(package).__path__
-    return Path(folder)
+    return str(folder)
 
 
-def _source(folder: Path, name: str) -> str:
-    text = (folder / f"{name}.sql").read_text(encoding="utf-8")
+@cache
+def _source(folder: str, name: str) -> str:
+    # Parts are included by several files. Without pathlib: there are more than a hundred files to read at the start.
+    with open(f"{folder}/{name}.sql", encoding="utf-8") as file:  # noqa: PTH123
+        text = file.read()
     if "-- include: " not in text:
         return text
     return _INCLUDE.sub(lambda match: _source(_folder(match[1]) if match[1] else folder, match[2]), text)

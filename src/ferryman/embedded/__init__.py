@@ -1,7 +1,7 @@
 """A private PostgreSQL for laptops, demos and tests. Only the standard library is imported here."""
 
 from ferryman.embedded.binaries import ServerBinaries, find_binaries
-from ferryman.embedded.folders import default_folder
+from ferryman.embedded.folders import default_folder, make_project_folder
 from ferryman.embedded.server import EmbeddedPostgres
 
-__all__ = ["EmbeddedPostgres", "ServerBinaries", "default_folder", "find_binaries"]
+__all__ = ["EmbeddedPostgres", "ServerBinaries", "default_folder", "find_binaries", "make_project_folder"]

@@ -8,13 +8,15 @@ from pathlib import Path
 class Address:
     """The connection strings, which carry the password; `repr` does not."""
 
-    socket_folder: Path
+    socket_folder: Path | None
     port: int
     password: str = field(repr=False)
 
     @property
     def dsn(self) -> str:
-        """By Unix socket."""
+        """By Unix socket; by TCP where this process cannot reach the socket."""
+        if self.socket_folder is None:
+            return self.tcp_dsn
         return f"postgresql://postgres:{self.password}@/postgres?host={self.socket_folder}&port={self.port}"
 
     @property

@@ -1,18 +1,22 @@
 """The folder of an embedded server: which one, and made so that only we can use it."""
 
+import hashlib
 import os
 import stat
 import sys
 from pathlib import Path
 
-from ferryman.embedded.account import ROOT, Account
+from ferryman.embedded.account import ROOT, Account, account_for
 from ferryman.embedded.layout import Layout
-from ferryman.embedded.reach import check_reach
+from ferryman.embedded.reach import can_enter, check_reach
 from ferryman.errors import EmbeddedServerError
 
 SCHEME = "embedded:"
 PASSABLE = 0o011
 HARMLESS = {"lost+found", ".DS_Store", ".gitignore", ".gitkeep"}
+OF_A_PROJECT = ".ferryman"
+LONGEST_NAME = 40
+"""Characters of a project's name in the name of its folder, which may have 255 bytes."""
 OF_ROOT = Path("/var/lib/ferryman")
 OF_THE_HOMELESS = Path("/var/tmp")  # noqa: S108 - ownership is checked before use
 
@@ -42,6 +46,34 @@ def default_folder() -> Path:
     if home.is_dir() and os.access(home, os.W_OK):
         return home / ".local" / "share" / "ferryman" / "postgres"
     return OF_THE_HOMELESS / f"ferryman-{os.geteuid()}" / "postgres"
+
+
+def make_project_folder(project: Path) -> Path:
+    """Choose the folder of a project's own server, `.ferryman/postgres`, and let git ignore it.
+
+    A project that cannot hold it has a folder of its own beside the default one: a read-only project, one whose
+    `.ferryman` is a file or read-only, or one of root's that is closed to the account that PostgreSQL runs as.
+    """
+    refuse_windows()
+    project = project.resolve()
+    ours = project / OF_A_PROJECT
+    if not _may_hold_server(project, ours / "postgres"):
+        digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:8]
+        return default_folder().parent / "projects" / f"{project.name[:LONGEST_NAME] or 'root'}-{digest}"
+    if not ours.exists():
+        ours.mkdir(mode=0o711, exist_ok=True)  # another `ferryman dev` may start just now
+        ours.chmod(0o711)  # whatever the umask is, PostgreSQL's account passes through
+    if not (ours / ".gitignore").exists():
+        (ours / ".gitignore").write_text("*\n")
+    return ours / "postgres"
+
+
+def _may_hold_server(project: Path, folder: Path) -> bool:
+    place = folder.parent if os.path.lexists(folder.parent) else project
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        return False
+    account = account_for(folder / "data")
+    return not account.is_borrowed or can_enter(project, account)
 
 
 def folder_of_dsn(dsn: str) -> Path:

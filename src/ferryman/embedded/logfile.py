@@ -4,6 +4,7 @@ import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +21,11 @@ class LogFile:
     def append(self) -> IO[bytes]:
         """Open for more; statements may be quoted in it, so only the owner reads it."""
         return os.fdopen(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
+
+    def say(self, message: str) -> None:
+        """Add a line of our own."""
+        with self.append() as file:
+            file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC [ferryman] {message}\n".encode())
 
     def rotate(self) -> None:
         """Move what was written to `.1` once there is too much of it."""

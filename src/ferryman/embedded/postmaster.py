@@ -21,8 +21,27 @@ class Postmaster:
 
     @property
     def accepts(self) -> bool:
-        """Whether a new connection is taken."""
-        return self.is_ready and _listens(self.socket_folder / f".s.PGSQL.{self.port}")
+        """Whether a new connection is taken at the socket."""
+        return self.is_ready and _listens(socket.AF_UNIX, str(self._socket))
+
+    @property
+    def has_socket(self) -> bool:
+        """False if the socket, or its folder, certainly is not there any more."""
+        try:
+            self._socket.lstat()
+        except FileNotFoundError:
+            return False
+        except OSError:
+            pass
+        return True
+
+    def accepts_at_port(self, data: Path) -> bool:
+        """Whether a new connection is taken by TCP, and by this server: anybody may listen at a port."""
+        return self.is_ready and self.is_alive(data) and _listens(socket.AF_INET, ("127.0.0.1", self.port))
+
+    @property
+    def _socket(self) -> Path:
+        return self.socket_folder / f".s.PGSQL.{self.port}"
 
     def is_alive(self, data: Path) -> bool:
         """Whether the process of that id is a server of this data, and not one that was given the id since."""
@@ -39,10 +58,10 @@ def read_postmaster(data: Path) -> Postmaster | None:
         return None
 
 
-def _listens(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
+def _listens(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
+    with socket.socket(family) as probe:
         try:
-            probe.connect(str(path))
+            probe.connect(address)
         except OSError:
             return False
     return True

@@ -12,17 +12,18 @@ from ferryman.errors import EmbeddedServerError
 
 def check_reach(folder: Path, account: Account) -> None:
     """Make sure that the account can come into a folder; the error names the folder that stops it."""
-    if not account.is_borrowed or _can_enter(folder, account):
+    if not account.is_borrowed or can_enter(folder, account):
         return
     path_down = (*reversed(folder.parents), folder)
-    stopped_at = next((path for path in path_down if not _can_enter(path, account)), folder)
+    stopped_at = next((path for path in path_down if not can_enter(path, account)), folder)
     raise EmbeddedServerError(
         f"as root, PostgreSQL runs as {account.name!r}, which cannot enter {stopped_at}. Choose a folder that it "
         "can reach (the default one is), or run as another user."
     )
 
 
-def _can_enter(folder: Path, account: Account) -> bool:
+def can_enter(folder: Path, account: Account) -> bool:
+    """Whether the account can come into a folder."""
     try:
         return run_program(["/bin/sh", "-c", 'cd "$0"', folder], account).returncode == 0
     except PermissionError:

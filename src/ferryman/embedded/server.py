@@ -74,7 +74,9 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """The connection string for this machine's processes: a Unix socket. It carries the password."""
+        """The connection string for this machine's processes: a Unix socket, where there is one. It carries the
+        password.
+        """
         return self._started_address().dsn
 
     @property
@@ -129,7 +131,9 @@ class EmbeddedPostgres:
         try:
             with locked(self._layout.starting, deadline) as starting:
                 server = self._running_server(account, starting, deadline)
-                self._address = Address(server.socket_folder, server.port, self._layout.password.read_text())
+                # Another mount namespace, such as systemd's PrivateTmp, has another /tmp.
+                socket_folder = server.socket_folder if server.accepts else None
+                self._address = Address(socket_folder, server.port, self._layout.password.read_text())
         except BaseException:
             lease.close()
             raise
@@ -140,9 +144,12 @@ class EmbeddedPostgres:
             if watch := try_lock(self._layout.watched):
                 self._start_watchdog(watch, account, starting, deadline)
             server = read_postmaster(self._layout.data)
-            if server and server.accepts:
+            if server and (server.accepts or self._is_without_socket(server)):
                 return server
         raise EmbeddedServerError(f"the server in {self.folder} did not become ready; see {self._layout.log}")
+
+    def _is_without_socket(self, server: Postmaster) -> bool:
+        return not server.has_socket and server.accepts_at_port(self._layout.data)
 
     def _start_watchdog(self, watch: FileLock, account: Account, starting: FileLock, deadline: Deadline) -> None:
         try:

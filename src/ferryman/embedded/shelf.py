@@ -1,11 +1,12 @@
 """Puts server programs where the account that PostgreSQL runs as can use them.
 
 A virtual environment below /root is closed to every other account. Its programs are then copied, once, to a folder
-of root's that everybody may read.
+of root's that everybody may read. A copy whose original is gone is removed when the next one is made.
 """
 
 import hashlib
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from os.path import commonpath
 from pathlib import Path
@@ -15,8 +16,11 @@ from ferryman.embedded.account import Account
 from ferryman.embedded.binaries import ServerBinaries
 from ferryman.embedded.deadline import Deadline
 from ferryman.embedded.locks import locked
+from ferryman.embedded.postmaster import PROCESSES
 from ferryman.embedded.reach import can_run
 from ferryman.errors import EmbeddedServerError
+
+NOTE = "copied-from"
 
 
 def within_reach(binaries: ServerBinaries, account: Account, deadline: Deadline) -> ServerBinaries:
@@ -39,15 +43,45 @@ def _copied(binaries: ServerBinaries, account: Account, deadline: Deadline) -> S
     copy = shelf / _name(binaries)
     with locked(shelf / "copying.lock", deadline):
         if not copy.exists():
-            _copy(binaries.parts, original, copy)
+            _remove_unneeded(shelf)
+            _copy(binaries, original, copy)
     return replace(binaries, folder=copy / binaries.folder.relative_to(original), parts=())
 
 
-def _copy(parts: tuple[Path, ...], original: Path, copy: Path) -> None:
+def _remove_unneeded(shelf: Path) -> None:
+    running = _running_programs()
+    if running is None:
+        return
+    for copy in shelf.glob("*/"):
+        is_used = any(program.startswith(f"{copy}/") for program in running)
+        if not is_used and not _has_original(copy):
+            shutil.rmtree(copy, ignore_errors=True)
+
+
+def _has_original(copy: Path) -> bool:
+    try:
+        original, built_at = (copy / NOTE).read_text().splitlines()
+        return Path(original).stat().st_mtime_ns == int(built_at)
+    except (OSError, ValueError):
+        return False  # gone, or replaced; or a copy that was killed
+
+
+def _running_programs() -> set[str] | None:
+    """The programs of all processes; None where the system does not tell."""
+    programs = set()
+    for process in PROCESSES.glob("[0-9]*/exe"):
+        with suppress(OSError):  # it has ended, or is the kernel's own
+            programs.add(str(process.readlink()))
+    return programs or None
+
+
+def _copy(binaries: ServerBinaries, original: Path, copy: Path) -> None:
     unfinished = copy.with_suffix(".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a copy that was killed: we hold the lock
-    for part in parts:
+    for part in binaries.parts:
         shutil.copytree(part, unfinished / part.relative_to(original), symlinks=True)
+    program = binaries.folder / "postgres"
+    (unfinished / NOTE).write_text(f"{program}\n{program.stat().st_mtime_ns}\n")
     for path in (unfinished, *unfinished.rglob("*")):
         _open_to_all(path)
     unfinished.rename(copy)

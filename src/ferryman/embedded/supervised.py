@@ -3,6 +3,7 @@
 import shutil
 import signal
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ferryman.embedded.account import Account
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 STOPPING = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0))
 POLL_SECONDS = 0.02
 HOPELESS_STARTS = 3
-PAUSE_SECONDS = 0.1
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 30.0
 
 
 class SupervisedServer:
@@ -39,6 +41,8 @@ class SupervisedServer:
         self._child: Popen[bytes] | None = None
         self._failed_starts = 0
         self._start_at = 0.0
+        self._was_ready = False
+        self._had_socket = False
 
     @property
     def is_ready(self) -> bool:
@@ -46,14 +50,21 @@ class SupervisedServer:
         return self._postmaster is not None and self._postmaster.is_ready
 
     def keep_running(self) -> None:
-        """Look, and start the server if no process of it is left; raise once it is clear that it cannot start."""
-        self._log.rotate()
+        """Look, and start the server if no process of it is left.
+
+        Raises if the server cannot be started at all. A server that was ready once has users, and what keeps it from
+        starting may pass, such as a full disk: it is tried again, after ever longer pauses.
+        """
+        with suppress(OSError):
+            self._log.rotate()
         self._look()
         self._reap()
         if self.is_ready:
             self._failed_starts = 0
+            self._was_ready = True
+            self._replace_lost_socket()
         elif self._postmaster is None and self._child is None and time.monotonic() >= self._start_at:
-            self._start()
+            self._try_start()
 
     def _look(self) -> None:
         # The pid file is gone if the folder was removed; the server may not be.
@@ -63,14 +74,25 @@ class SupervisedServer:
     def _reap(self) -> None:
         if self._child and self._child.poll() is not None:
             self._child = None
-            self._count_exit()
+            self._count_failure("PostgreSQL has ended")
 
-    def _count_exit(self) -> None:
+    def _count_failure(self, what: str) -> None:
         self._failed_starts += 1
-        self._start_at = time.monotonic() + PAUSE_SECONDS
-        if self._failed_starts >= HOPELESS_STARTS:
+        if self._failed_starts >= HOPELESS_STARTS and not self._was_ready:
             self._remove_sockets()
             raise EmbeddedServerError(f"PostgreSQL does not start; {self._log.path} ends with:\n{self._log.tail()}")
+        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._failed_starts - 1, 10))
+        self._start_at = time.monotonic() + pause
+        if self._was_ready:
+            self._say(f"{what}; starting it again in {pause:g} s")
+
+    def _try_start(self) -> None:
+        try:
+            self._start()
+        except OSError as problem:
+            if not self._was_ready:
+                raise
+            self._count_failure(f"PostgreSQL could not be started ({problem})")
 
     def _start(self) -> None:
         alive = try_lock(self._layout.alive)
@@ -81,6 +103,20 @@ class SupervisedServer:
             self._child = spawn_postgres(self._orders, self._account, self._place, alive)
         finally:
             alive.close()
+
+    def _replace_lost_socket(self) -> None:
+        """Have the server started again if its socket is gone, as when /tmp was cleaned: it makes one only then."""
+        if self._postmaster is None:
+            return
+        has_socket = self._postmaster.has_socket
+        if self._had_socket and not has_socket:
+            self._say("the socket was removed; restarting PostgreSQL, which then makes it again")
+            self._send(STOPPING[0][0])
+        self._had_socket = has_socket
+
+    def _say(self, message: str) -> None:
+        with suppress(OSError):  # the disk may be full
+            self._log.say(message)
 
     def stop(self) -> None:
         """Stop the server and wait until its last process is gone."""
@@ -111,4 +147,7 @@ class SupervisedServer:
             return False
         if self._postmaster and self._postmaster.is_alive(self._layout.data):
             return False
-        return not is_locked(self._layout.alive)  # backends may outlive their server
+        try:
+            return not is_locked(self._layout.alive)  # backends may outlive their server
+        except OSError:
+            return False  # not known

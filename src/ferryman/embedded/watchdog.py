@@ -66,6 +66,8 @@ class Watchdog:
             return os.path.samestat(self._layout.watched.stat(), os.fstat(self._lock.descriptor))
         except FileNotFoundError:
             return False
+        except OSError:
+            return True  # not known: it may be locked away for a while
 
     def _is_unused_for_long(self) -> bool:
         if not take(self._leases):

@@ -34,6 +34,7 @@ OF_THE_SERVER: Mapping[str, Check] = {
     "notifications": server_checks.check_notifications,
     "deadlock_timeout": server_checks.check_deadlocks,
     "pinned_rows": server_checks.check_horizon,
+    "replication_slots": server_checks.check_slots,
     "schema": schema_checks.check_schema,
 }
 OF_THE_TABLES: Mapping[str, Check] = {
@@ -43,6 +44,7 @@ OF_THE_TABLES: Mapping[str, Check] = {
     "queues": table_checks.check_queues,
     "tasks": table_checks.check_tasks,
     "dangling_jobs": job_checks.check_dangling,
+    "waiting_jobs": worker_checks.check_waiting,
     "wedged_queues": worker_checks.check_wedged,
     "workers": worker_checks.check_silent_workers,
     "recovery_locks": worker_checks.check_recovery_locks,

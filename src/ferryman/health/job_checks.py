@@ -127,7 +127,7 @@ def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
             severity=Severity.WARNING,
             seen=f"{counted(number, 'job')} failed for good because workers died of it: {told}",
             meaning="Something in these jobs ends the process that runs them, such as lack of memory.",
-            remedies=(f"ferryman jobs show {newest}", f"ferryman jobs reschedule {newest} --attempts 0 --run-at now"),
+            remedies=(f"ferryman jobs show {newest}", f"ferryman jobs retry {newest}"),
             facts={"jobs": number, "job_ids": [row[0] for row in rows]},
         )
     ]

@@ -19,13 +19,19 @@ class HealthLimits:
     pinned_for: timedelta = timedelta(minutes=10)
     """How long a transaction may keep dead rows from being removed."""
     pinned_transactions: int = 100_000
-    """The same, in transactions that have begun since. Ten times as many are an error."""
+    """How many transactions may begin meanwhile. Ten times as many are an error. Of standbys and replication slots no
+    time is known: inactive ones are judged by this number alone, others by ten times as many."""
+    retained_wal: int = 10 * 1024**3
+    """Bytes of WAL that a logical replication slot may keep."""
     dead_rows: int = 100_000
+    """Dead rows of a table that vacuum has not visited in time; with autovacuum, that is five of its rounds."""
     unused_queues: int = 1_000
     """Queues without jobs that are worth a notice. Ten times as many queues in all are a warning."""
     unused_tasks: int = 1_000
     silent_for: timedelta = timedelta(minutes=5)
     """How long a registered worker may give no sign of life."""
+    waiting_for: timedelta = timedelta(minutes=2)
+    """How long a job that is due may wait for a worker."""
     locked_for: timedelta = timedelta(hours=4)
     """How long a job may stay locked."""
     failed_for: timedelta = timedelta(days=30)

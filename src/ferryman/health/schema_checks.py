@@ -82,17 +82,20 @@ def check_access(subject: Subject) -> Steps[Iterable[Finding]]:
         return []
     role = rows[0][3]
     forbidden = [table for table, may_read, *_ in rows if not may_read]
-    hidden = [table for table, _, is_hidden, _ in rows if is_hidden]
+    hidden = [table for table, _, is_filtered, *_ in rows if is_filtered]
     facts = {"role": role, "forbidden": forbidden, "hidden_by_row_security": hidden}
     if not forbidden and not hidden:
         seen = f"the role {role} sees all rows"
         return [Finding(check="access", severity=Severity.OK, seen=seen, facts=facts)]
-    why = "may not read" if forbidden else "sees no rows, because of row security, of"
+    seen = f"the role {role} may not read {listed(forbidden)}"
+    if not forbidden:
+        seen = f"row security hides rows of {listed(hidden)} from the role {role}"
     return [
         Finding(
             check="access",
-            severity=Severity.NOTICE,
-            seen=f"the role {role} {why} {listed(forbidden or hidden)}",
+            # A queue that looks empty, or well, and is not: nobody may take that for an answer.
+            severity=Severity.NOTICE if forbidden else Severity.WARNING,
+            seen=seen,
             meaning="So nothing is known of jobs, queues, tasks and workers. Ask again as the owner of the schema.",
             facts=facts,
         )

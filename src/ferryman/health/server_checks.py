@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.database.steps import FirstProcess
 from ferryman.health.report import Finding, Severity
-from ferryman.health.wording import counted, percent, span
+from ferryman.health.wording import amount, counted, percent, span
 from ferryman.queries import health
 from ferryman.queries.working import PATIENCE
 from ferryman.schema.contract import OLDEST_SERVER
@@ -199,11 +199,17 @@ def check_horizon(subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def _pin_severity(row: Row, limits: HealthLimits) -> Severity | None:
-    seconds, transactions = row[6], row[7]
-    if transactions >= limits.pinned_transactions * MUCH_WORSE:
-        return Severity.ERROR
-    is_long = seconds is not None and seconds >= limits.pinned_for.total_seconds()
-    return Severity.WARNING if is_long or transactions >= limits.pinned_transactions else None
+    """None if it is no longer than a busy system does well with: many transactions may pass within a minute."""
+    state, seconds, transactions = row[4], row[6], row[7]
+    most = limits.pinned_transactions
+    if seconds is None:
+        # A standby or a slot. One that is in use moves on, and transactions are all that tells how slowly.
+        most *= 1 if state == "inactive" else MUCH_WORSE
+        if transactions < most:
+            return None
+    elif seconds < limits.pinned_for.total_seconds():
+        return None
+    return Severity.ERROR if transactions >= most * MUCH_WORSE else Severity.WARNING
 
 
 def _pin(row: Row, severity: Severity) -> Finding:
@@ -248,6 +254,46 @@ def _unpinned(rows: Sequence[Row]) -> Finding:
     seen = f"the oldest transaction is {span(oldest)} old" if rows else "no transaction holds rows back"
     return Finding(
         check="pinned_rows", severity=Severity.OK, seen=seen, facts={"seconds": oldest, "transactions": most}
+    )
+
+
+def check_slots(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Logical slots that are far behind. They hold back no rows of jobs, but WAL, which fills the disk in the end."""
+    rows = yield health.SLOTS
+    findings = [_slot(row) for row in rows if _is_far_behind(row, subject.limits)]
+    seen = f"{counted(len(rows), 'logical slot')}, none far behind" if rows else "no logical slot"
+    return findings or [Finding(check="replication_slots", severity=Severity.OK, seen=seen, facts={"slots": len(rows)})]
+
+
+def _is_far_behind(row: Row, limits: HealthLimits) -> bool:
+    _, _, is_active, _, transactions, behind = row
+    is_forgotten = not is_active and (transactions or 0) >= limits.pinned_transactions
+    return is_forgotten or (behind or 0) >= limits.retained_wal
+
+
+def _slot(row: Row) -> Finding:
+    name, plugin, is_active, database, transactions, behind = row
+    state = "active" if is_active else "inactive"
+    quoted = "'" + name.replace("'", "''") + "'"
+    return Finding(
+        check="replication_slots",
+        severity=Severity.NOTICE,
+        seen=f"replication slot {name} ({state}, {plugin}, in {database}) is {amount(behind or 0)} of WAL and "
+        f"{counted(transactions or 0, 'transaction')} behind",
+        meaning=(
+            "It does not keep dead rows of jobs. The server keeps WAL for it, until the disk is full. Start its "
+            "consumer again, or find out why that is slow. Only if the consumer is gone for good, drop the slot with "
+            f"pg_drop_replication_slot({quoted}): the changes that it has not read are lost then."
+        ),
+        remedies=(f"select * from pg_replication_slots where slot_name = {quoted};",),  # noqa: S608 - to be read
+        facts={
+            "name": name,
+            "plugin": plugin,
+            "is_active": is_active,
+            "database": database,
+            "transactions": transactions,
+            "retained_wal": behind,
+        },
     )
 
 

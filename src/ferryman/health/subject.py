@@ -23,6 +23,11 @@ class Subject:
         return self.limits.silent_for.total_seconds()
 
     @property
+    def waiting_for(self) -> float:
+        """Seconds after which a job that is due has waited for long."""
+        return self.limits.waiting_for.total_seconds()
+
+    @property
     def locked_for(self) -> float:
         """Seconds after which a lock is long."""
         return self.limits.locked_for.total_seconds()

@@ -12,7 +12,7 @@ from ferryman.health.wording import counted, listed, span
 from ferryman.queries import beating, health, recovering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ferryman.database.steps import Row, Steps
     from ferryman.health.subject import Subject
@@ -68,6 +68,74 @@ def _verdict(subject: Subject, fate: str, rows: Sequence[Row]) -> tuple[Severity
         "otherwise the queue stands still until its lock is 4 hours old. When it is certainly done, free the queue."
     )
     return Severity.WARNING, meaning, by_hand
+
+
+def check_waiting(subject: Subject) -> Steps[Iterable[Finding]]:
+    """Jobs that are due and that no worker takes."""
+    rows = yield health.waiting(waiting_for=subject.waiting_for, silent_for=subject.silent_for)
+    groups = {fate: [row for row in rows if _fate(row) == fate] for fate in _WAITING_FOR}
+    findings = [_waiting(fate, group) for fate, group in groups.items() if group]
+    seen = f"no job has been due for more than {span(subject.waiting_for)}"
+    return findings or [Finding(check="waiting_jobs", severity=Severity.OK, seen=seen, facts={"jobs": 0})]
+
+
+def _fate(row: Row) -> str:
+    """Why jobs of this task may wait."""
+    _, _, _, is_known, alive, has_strangers = row
+    if is_known:
+        return "busy"
+    if has_strangers:
+        return "unregistered"
+    return "unknown task" if alive else "no worker"
+
+
+def _waiting(fate: str, rows: Sequence[Row]) -> Finding:
+    severity, told, meaning, remedies = _WAITING_FOR[fate]
+    number = sum(row[1] for row in rows)
+    tasks = listed([f"{task} ({count:,})" for task, count, *_ in rows])
+    seconds = max(row[2] for row in rows)
+    return Finding(
+        check="waiting_jobs",
+        severity=severity,
+        seen=f"{counted(number, 'job')} waiting for up to {span(seconds)}, {told}: {tasks}",
+        meaning=meaning,
+        remedies=remedies,
+        facts={
+            "fate": fate,
+            "jobs": number,
+            "seconds": seconds,
+            "workers": rows[0][4],
+            "by_task": [{"task": row[0], "jobs": row[1], "seconds": row[2]} for row in rows[:100]],
+        },
+    )
+
+
+_WAITING_FOR: Mapping[str, tuple[Severity, str, str, tuple[str, ...]]] = {
+    "no worker": (
+        Severity.ERROR,
+        "and no worker is running",
+        "Nobody runs these jobs. Start a worker that has their tasks.",
+        ("ferryman workers list", "ferryman worker <module>"),
+    ),
+    "unknown task": (
+        Severity.ERROR,
+        "and no running worker has the task",
+        "Deploy a worker that has the task. If its name is a mistake of whoever added the jobs, delete them.",
+        ("ferryman workers list", "ferryman jobs list --state ready"),
+    ),
+    "unregistered": (
+        Severity.NOTICE,
+        "and no registered worker has the task",
+        "Workers that do not register, such as Node's, hold jobs here. Whether they have these tasks is not known.",
+        ("ferryman jobs list --state ready",),
+    ),
+    "busy": (
+        Severity.NOTICE,
+        "though workers have the task",
+        "The workers have more to do than they get done, or leave these jobs alone because of a forbidden flag.",
+        ("ferryman workers list",),
+    ),
+}
 
 
 def check_silent_workers(subject: Subject) -> Steps[Iterable[Finding]]:

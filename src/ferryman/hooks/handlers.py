@@ -183,6 +183,9 @@ def _kind(answer: object) -> str:
         return f"the class {answer.__qualname__}, not an instance"
     if isinstance(answer, Continue):
         return "Continue with a payload"
+    if type(answer).__module__ == "ferryman.control":
+        name = type(answer).__qualname__
+        return f"ferryman.{name}, which handlers raise; the answers are in ferryman.hooks"
     return f"a value of type {type(answer).__qualname__}"
 
 

@@ -7,14 +7,14 @@ with schedule as (
         flags, job_key, job_key_mode, is_paused
     )
     select
-        cast(:identifier as text), cast(:timing as text), cast(:time_zone as text), cast(:task_identifier as text),
-        cast(cast(:payload as text) as json), cast(:fill_seconds as bigint), cast(:queue_name as text),
-        cast(:max_attempts as smallint), cast(:priority as smallint), cast(:flags as text[]),
-        cast(:job_key as text), cast(:job_key_mode as text), cast(:is_paused as boolean)
+        cast(:identifier as pg_catalog.text), cast(:timing as pg_catalog.text), cast(:time_zone as pg_catalog.text), cast(:task_identifier as pg_catalog.text),
+        cast(cast(:payload as pg_catalog.text) as pg_catalog.json), cast(:fill_seconds as bigint), cast(:queue_name as pg_catalog.text),
+        cast(:max_attempts as smallint), cast(:priority as smallint), cast(:flags as pg_catalog.text[]),
+        cast(:job_key as pg_catalog.text), cast(:job_key_mode as pg_catalog.text), cast(:is_paused as boolean)
     where
         cast(:take_over as boolean)
         or not exists (
-            select from :schema._private_known_crontabs as known where known.identifier = cast(:identifier as text)
+            select from :schema._private_known_crontabs as known where known.identifier operator(pg_catalog.=) cast(:identifier as pg_catalog.text)
         )
     on conflict (identifier) do nothing
     returning *

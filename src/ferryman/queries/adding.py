@@ -8,10 +8,12 @@ from ferryman.database.statements import load_statement
 from ferryman.database.steps import Call
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ferryman.jobs import NewJob
 
-_INSERT_JOB = load_statement(__package__, "insert_job")
-_INSERT_JOBS = load_statement(__package__, "insert_jobs")
+_INSERT_JOB = load_statement(__package__, "insert_job", is_qualified=True)
+_INSERT_JOBS = load_statement(__package__, "insert_jobs", is_qualified=True)
 _ADD_KEYED_JOBS = load_statement(__package__, "add_keyed_jobs")
 _DEDUPE_JOB = load_statement(__package__, "dedupe_job")
 
@@ -27,9 +29,10 @@ def insert_jobs(kinds: str, payloads: str, kind_of: str | None, *, notify: bool,
     return Call(_INSERT_JOBS, parameters, using)
 
 
-def add_keyed_jobs(specs: str, *, preserve_run_at: bool, using: Any) -> Call:
+def add_keyed_jobs(specs: str, delays: Sequence[float | None] | None, *, preserve_run_at: bool, using: Any) -> Call:
     """Add jobs with distinct keys. Rows of `job_columns.sql` come back, in no particular order."""
-    return Call(_ADD_KEYED_JOBS, {"specs": specs, "preserve_run_at": preserve_run_at}, using)
+    listed = None if delays is None else "{" + ",".join("null" if each is None else repr(each) for each in delays) + "}"
+    return Call(_ADD_KEYED_JOBS, {"specs": specs, "delays": listed, "preserve_run_at": preserve_run_at}, using)
 
 
 def dedupe_job(job: NewJob, *, using: Any) -> Call:
@@ -44,6 +47,7 @@ def _parameters(job: NewJob) -> dict[str, Any]:
         "payload": job.payload_json,
         "queue_name": spec.queue_name,
         "run_at": spec.run_at,
+        "delay": None if spec.delay is None else spec.delay.total_seconds(),
         "max_attempts": spec.max_attempts,
         "priority": spec.priority,
         "flags": None if spec.flags is None else list(spec.flags),

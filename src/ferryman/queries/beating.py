@@ -10,7 +10,7 @@ import msgspec
 
 from ferryman.database.statements import load_statement
 from ferryman.database.steps import Call
-from ferryman.queries.recovering import SWEEP_LOCK_CLASS
+from ferryman.queries.recovering import SESSION_CLASS, SWEEP_LOCK_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ferryman.database.identifiers import SchemaName
 
-SESSION_CLASS = 0x46524C46
-"""The class of the advisory locks that say that a worker's session lasts; the other half is its session key."""
 WATCH_CLASS = 0x46525754
 """The class of the advisory lock of the one that watches the others; the other half stands for the schema."""
 LARGEST_KEY = 2**31 - 1
@@ -57,9 +55,10 @@ def watch_key(schema: SchemaName) -> int:
     return zlib.crc32(schema.name.encode()) & LARGEST_KEY
 
 
-def settle_session(statement_seconds: float) -> Call:
-    """Settings for a connection that is ours alone."""
-    return Call(_SETTLE_SESSION, {"statement_milliseconds": str(round(statement_seconds * 1000))})
+def settle_session(backend_pid: int, statement_seconds: float) -> Call:
+    """Settings for a connection that is ours alone. One row comes back: the process that answered, and what was set."""
+    milliseconds = str(round(statement_seconds * 1000))
+    return Call(_SETTLE_SESSION, {"backend_pid": backend_pid, "statement_milliseconds": milliseconds})
 
 
 def hold_session_key(key: int) -> Call:
@@ -85,7 +84,7 @@ def deregister_worker(worker_id: str) -> Call:
 def pulse(
     worker_id: str, *, is_due: bool, watch_step: WatchStep, watch_key: int, state: Mapping[str, Any] | None = None
 ) -> Call:
-    """One row comes back: whether the worker is registered, and whether the watch is its own.
+    """One row comes back: whether the worker is registered, whether the watch is its own, whether others are foreign.
 
     state: what the worker is doing, to be written down with the beat; see _ferryman_worker_states.sql
     """
@@ -102,7 +101,7 @@ def look(
     old_after: float,
     state: Mapping[str, Any] | None = None,
 ) -> Call:
-    """A pulse that looks at others as well: each row goes on with a worker that may be dead, or with nulls."""
+    """A pulse that looks at others as well: before its last word, each row has a worker that may be dead, or nulls."""
     parameters = {
         **_pulse_parameters(worker_id, is_due, watch_step, watch_key, state),
         "is_watching": watch_step == "keep",

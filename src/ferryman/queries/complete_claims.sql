@@ -14,19 +14,33 @@
 -- a row moves it, and the fence is then looked at once more where the row is.
 --
 -- A planner that takes the tables for empty, as it does after each vacuum of a drained queue, must not find a way to
--- compare every row with every claim. So rows are found by `any`, and tokens compared by `is not distinct from`, neither
--- of which can be hashed or merged.
+-- compare every row with every claim. So rows are found, and tokens compared, by `any`, which can be neither hashed nor
+-- merged. Several arrays are unnested without a schema, which the syntax wants: it means PostgreSQL's own all the same.
 -- Locks: the rows of these jobs, then of these queues.
 with
 -- include: settle_patience
 done as (
     delete from :schema._private_jobs as job
-    using unnest(cast(cast(:tokens as text) as bigint[]), cast(cast(:job_ids as text) as text[])) as claim (token, job_ids)
+    using (
+        -- The time is computed once for each token: not for each row, as it would be without the offset.
+        select
+            array[
+                pg_catalog.timestamptz 'epoch'
+                operator(pg_catalog.+) (given.token operator(pg_catalog.*) interval '1 microsecond')
+            ] as locked_at,
+            given.job_ids
+        from
+            unnest(
+                cast(cast(:tokens as pg_catalog.text) as bigint[]),
+                cast(cast(:job_ids as pg_catalog.text) as pg_catalog.text[])
+            ) as given (token, job_ids)
+        offset 0
+    ) as claim
     where
         (select patience.is_set from patience)
-        and job.id = any (cast(claim.job_ids as bigint[]))
-        and job.locked_by = cast(:worker_id as text)
-        and job.locked_at is not distinct from timestamptz 'epoch' + claim.token * interval '1 microsecond'
+        and job.id operator(pg_catalog.=) any (cast(claim.job_ids as bigint[]))
+        and job.locked_by operator(pg_catalog.=) cast(:worker_id as pg_catalog.text)
+        and job.locked_at operator(pg_catalog.=) any (claim.locked_at)
     returning job.id
 ),
 freed as (
@@ -34,12 +48,19 @@ freed as (
     set locked_by = null, locked_at = null
     from
         unnest(
-            cast(cast(:queue_tokens as text) as bigint[]), cast(cast(:queue_ids as text) as int[])
+            cast(cast(:queue_tokens as pg_catalog.text) as bigint[]),
+            cast(cast(:queue_ids as pg_catalog.text) as int[])
         ) as claim (token, queue_id)
     where
         (select patience.is_set from patience)
-        and queue.id = any (array[claim.queue_id])
-        and queue.locked_by = cast(:worker_id as text)
-        and queue.locked_at is not distinct from timestamptz 'epoch' + claim.token * interval '1 microsecond'
+        and queue.id operator(pg_catalog.=) any (array[claim.queue_id])
+        and queue.locked_by operator(pg_catalog.=) cast(:worker_id as pg_catalog.text)
+        and queue.locked_at operator(pg_catalog.=) any (array[
+            pg_catalog.timestamptz 'epoch'
+            operator(pg_catalog.+) (claim.token operator(pg_catalog.*) interval '1 microsecond')
+        ])
 )
-select case when (select count(*) from done) < cast(:job_count as int) then array(select done.id from done) end;
+select case
+    when (select pg_catalog.count(*) from done) operator(pg_catalog.<) cast(:job_count as int)
+        then array(select done.id from done)
+end;

@@ -1,6 +1,6 @@
 select
     -- include: job_state
     as state,
-    count(*)
+    pg_catalog.count(*)
 from :schema._private_jobs as job
 group by state;

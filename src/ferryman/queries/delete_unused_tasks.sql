@@ -1,4 +1,4 @@
--- Runs under lock_tasks.sql.
+-- The same as delete_unknown_tasks.sql, where nobody can register, because our extensions are not installed.
 delete from :schema._private_tasks as task
 where
     task.identifier <> all (cast(:kept as text[]))

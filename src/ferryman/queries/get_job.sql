@@ -3,4 +3,4 @@ select
 from
     :schema._private_jobs as job
     -- include: job_names
-where job.id = cast(:job_id as bigint);
+where job.id operator(pg_catalog.=) cast(:job_id as bigint);

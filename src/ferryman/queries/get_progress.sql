@@ -2,9 +2,12 @@
 select progress.fraction, progress.message, progress.reported_at
 from :schema._ferryman_progress as progress
 where
-    progress.job_id = cast(:job_id as bigint)
+    progress.job_id operator(pg_catalog.=) cast(:job_id as bigint)
     and exists (
         select
         from :schema._private_jobs as job
-        where job.id = progress.job_id and job.locked_by = progress.locked_by and job.locked_at = progress.locked_at
+        where
+            job.id operator(pg_catalog.=) progress.job_id
+            and job.locked_by operator(pg_catalog.=) progress.locked_by
+            and job.locked_at operator(pg_catalog.=) progress.locked_at
     );

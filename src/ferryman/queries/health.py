@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.database.statements import load_statement
 from ferryman.database.steps import Call
+from ferryman.queries.recovering import SESSION_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ _SEQUENCES = _health_statement("sequences")
 _WEDGED = _health_statement("wedged")
 _FREE_WEDGED = _health_statement("free_wedged")
 _SILENT_WORKERS = _health_statement("silent_workers")
+_WAITING = _health_statement("waiting")
 _LONG_LOCKS = _health_statement("long_locks")
 _OLD_FAILED_JOBS = _health_statement("old_failed_jobs")
 _KEY_INDEX = _health_statement("key_index")
@@ -34,13 +36,13 @@ BACKEND_PID = Call(_BACKEND_PID)
 SERVER = Call(_health_statement("server"))
 CONNECTIONS = Call(_health_statement("connections"))
 HORIZON = Call(_health_statement("horizon"))
+SLOTS = Call(_health_statement("slots"))
 HIDDEN_SESSIONS = Call(_health_statement("hidden_sessions"))
 NOTIFICATIONS = Call(_health_statement("notifications"))
 DEADLOCKS = Call(_health_statement("deadlocks"))
 FREE_NUMBERS = Call(_health_statement("free_numbers"))
 QUEUES = Call(_health_statement("queues"))
 TASKS = Call(_health_statement("tasks"))
-KNOWN_TASKS = Call(_health_statement("known_tasks"))
 DANGLING = Call(_health_statement("dangling"))
 FAILED_JOBS = Call(_health_statement("failed_jobs"))
 POISONED = Call(_health_statement("poisoned"))
@@ -82,7 +84,13 @@ def free_wedged(*, silent_for: float, locked_for: float) -> Call:
 
 def silent_workers(silent_for: float) -> Call:
     """A row for each silent worker comes back."""
-    return Call(_SILENT_WORKERS, {"silent_for": silent_for})
+    return Call(_SILENT_WORKERS, {"silent_for": silent_for, "session_class": SESSION_CLASS})
+
+
+def waiting(*, waiting_for: float, silent_for: float) -> Call:
+    """A row for each task with jobs that wait comes back."""
+    parameters = {"waiting_for": waiting_for, "silent_for": silent_for, "session_class": SESSION_CLASS}
+    return Call(_WAITING, parameters)
 
 
 def long_locks(*, locked_for: float, silent_for: float) -> Call:

@@ -1,7 +1,8 @@
 -- Who keeps dead rows from being removed, the oldest first. Locks nothing.
 --
 -- In this database that is everybody with a snapshot or a transaction number; elsewhere, only those with a number, which
--- all later snapshots respect. Vacuum ignores itself. For a slot nobody says since when.
+-- all later snapshots respect. Vacuum ignores itself. For a slot nobody says since when. The catalog_xmin of a slot is left
+-- out: it holds back rows of PostgreSQL's own catalogues only.
 --
 -- Columns: kind, name (a pid, or that of the transaction or slot), role, application, state, database, seconds,
 -- transactions.
@@ -45,7 +46,7 @@ from (
         case when slot.active then 'active' else 'inactive' end,
         cast(slot.database as text),
         null,
-        greatest(age(slot.xmin), age(slot.catalog_xmin))
+        age(slot.xmin)
     from pg_replication_slots as slot
 ) as holder
 where holder.transactions is not null

@@ -1,5 +1,6 @@
 -- Registered workers that have not beaten for :silent_for seconds, nor for two of their own beats, and how many jobs each
--- still holds. The time for which the server was down does not count. Reads all jobs. Locks nothing.
+-- still holds. For one that lost its session lock (:session_class), two of its beats are enough. The time for which the
+-- server was down does not count. Reads all jobs. Locks nothing.
 with silent as (
     select worker.id, worker.silence
     from (
@@ -12,10 +13,19 @@ with silent as (
             case jsonb_typeof(known.metadata -> 'beat_interval')
                 when 'number' then 2 * greatest(0, least(86400, cast(known.metadata -> 'beat_interval' as numeric)))
                 else 2 * 30  -- a Rust worker does not say it; this is its default
-            end as patience
+            end as patience,
+            coalesce(
+                jsonb_typeof(known.metadata -> 'session_key') = 'number'
+                and (known.metadata -> 'session_key') not in (
+                    -- include: held_session_keys
+                ),
+                false
+            ) as is_session_lost
         from :schema._private_workers as known
     ) as worker
-    where worker.silence > greatest(cast(:silent_for as float8), worker.patience)
+    where
+        worker.silence > worker.patience
+        and (worker.is_session_lost or worker.silence > cast(:silent_for as float8))
 )
 select
     silent.id,

@@ -4,7 +4,7 @@
 -- :tables   the names of the tables
 --
 -- Columns: table, live rows, dead rows, seconds since the last vacuum of either kind (null for never), whether autovacuum
--- is on for the server, and for the table. Locks nothing.
+-- is on for the server, and for the table, and the seconds between two of its rounds. Locks nothing.
 select
     cast(class.relname as text),
     pg_stat_get_live_tuples(class.oid),
@@ -23,7 +23,8 @@ select
             where option.option_name = 'autovacuum_enabled'
         ),
         true
-    )
+    ),
+    (select cast(setting as float8) from pg_settings where name = 'autovacuum_naptime')
 from
     pg_class as class
     join pg_namespace as namespace on namespace.oid = class.relnamespace

@@ -5,14 +5,26 @@ from
     :schema._private_jobs as job
     -- include: job_names
 where
-    job.id > cast(:after as bigint)
-    and (cast(:task as text) is null or task.identifier = cast(:task as text))
-    and (cast(:queue_name as text) is null or queue.queue_name = cast(:queue_name as text))
-    and (cast(:job_key as text) is null or job.key = cast(:job_key as text))
-    and (cast(:flags as text[]) is null or job.flags ?& cast(:flags as text[]))
+    job.id operator(pg_catalog.>) cast(:after as bigint)
     and (
-        cast(:state as text) is null
-        or cast(:state as text) =
+        cast(:task as pg_catalog.text) is null
+        or task.identifier operator(pg_catalog.=) cast(:task as pg_catalog.text)
+    )
+    and (
+        cast(:queue_name as pg_catalog.text) is null
+        or queue.queue_name operator(pg_catalog.=) cast(:queue_name as pg_catalog.text)
+    )
+    and (
+        cast(:job_key as pg_catalog.text) is null
+        or job.key operator(pg_catalog.=) cast(:job_key as pg_catalog.text)
+    )
+    and (
+        cast(:flags as pg_catalog.text[]) is null
+        or job.flags operator(pg_catalog.?&) cast(:flags as pg_catalog.text[])
+    )
+    and (
+        cast(:state as pg_catalog.text) is null
+        or cast(:state as pg_catalog.text) operator(pg_catalog.=)
         -- include: job_state
     )
 order by job.id

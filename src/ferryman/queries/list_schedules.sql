@@ -2,5 +2,5 @@
 select
     -- include: schedule_columns
 from :schema._ferryman_schedules as schedule
-where cast(:identifier as text) is null or schedule.identifier = cast(:identifier as text)
+where cast(:identifier as pg_catalog.text) is null or schedule.identifier operator(pg_catalog.=) cast(:identifier as pg_catalog.text)
 order by schedule.identifier;

@@ -5,22 +5,17 @@
 -- :is_full        whether to look for workers whose beats are old
 -- :old_after      seconds. The clock of the database only chooses who is looked at; it does not decide who is dead.
 --
--- As many rows come back as there are others that may be dead, but at least one: what pulse.sql says, and then who it is,
--- when it has beaten, whether its session lock is missing, whether its beat is old, how often it means to beat, whether it
--- has missed two beats by the clock of the database, and for how long others have observed its silence (note_silence.sql).
+-- As many rows come back as there are others that may be dead, but at least one: what pulse.sql says, its last word at the
+-- end, and between who it is, when it has beaten, whether its session lock is missing, whether its beat is old, how often it
+-- means to beat, whether it has missed two beats by the clock of the database, and for how long others have observed its
+-- silence (note_silence.sql).
 -- Others may write anything into the metadata of their workers: keys are compared as JSON, numbers may be of any size.
 -- Locks: as pulse.sql.
 with
 -- include: pulse_parts
 ,
-held as materialized (
-    select to_jsonb(cast(session.objid as bigint)) as key
-    from pg_locks as session
-    where
-        session.locktype = 'advisory'
-        and session.objsubid = 2
-        and session.classid = cast(cast(:session_class as bigint) as oid)
-        and session.database = (select oid from pg_database where datname = current_database())
+held (key) as materialized (
+    -- include: held_session_keys
 ),
 suspect as (
     select
@@ -65,5 +60,6 @@ select
     suspect.is_old,
     suspect.beat_interval,
     suspect.is_late,
-    suspect.noted_silence
+    suspect.noted_silence,
+    self.has_foreign
 from self left join suspect on true;

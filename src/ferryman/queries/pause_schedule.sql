@@ -6,14 +6,16 @@ with schedule as (
     set
         is_paused = cast(:is_paused as boolean),
         active_since = case
-            when schedule.is_paused and not cast(:is_paused as boolean) then clock_timestamp()
+            when schedule.is_paused and not cast(:is_paused as boolean) then pg_catalog.clock_timestamp()
             else schedule.active_since
         end,
-        revision = schedule.revision + cast(schedule.is_paused <> cast(:is_paused as boolean) as integer),
+        revision = schedule.revision operator(pg_catalog.+)
+            cast(schedule.is_paused operator(pg_catalog.<>) cast(:is_paused as boolean) as integer),
         updated_at = case
-            when schedule.is_paused <> cast(:is_paused as boolean) then clock_timestamp() else schedule.updated_at
+            when schedule.is_paused operator(pg_catalog.<>) cast(:is_paused as boolean) then pg_catalog.clock_timestamp()
+            else schedule.updated_at
         end
-    where schedule.identifier = cast(:identifier as text)
+    where schedule.identifier operator(pg_catalog.=) cast(:identifier as pg_catalog.text)
     returning *
 )
 select

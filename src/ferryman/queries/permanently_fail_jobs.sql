@@ -2,6 +2,6 @@
 select
     -- include: job_columns
 from
-    :schema.permanently_fail_jobs(cast(:job_ids as bigint[]), cast(:reason as text)) as job
+    :schema.permanently_fail_jobs(cast(:job_ids as bigint[]), cast(:reason as pg_catalog.text)) as job
     -- include: job_names
 ;

@@ -1,5 +1,5 @@
--- What pulse.sql and look.sql have in common: beat if it is time to, learn whether this worker was swept, and try to become
--- the one that watches the others.
+-- What pulse.sql and look.sql have in common: beat if it is time to, learn whether this worker was swept, try to become the
+-- one that watches the others, and learn with each beat whether workers of other programs are registered.
 --
 -- :worker_id    who asks
 -- :is_due       whether to beat
@@ -35,5 +35,11 @@ self as materialized (
             when 'try' then pg_try_advisory_lock(cast(:watch_class as int), cast(:watch_key as int))
             when 'leave' then not pg_advisory_unlock(cast(:watch_class as int), cast(:watch_key as int))
             else false
-        end as has_watch
+        end as has_watch,
+        -- Workers of other programs, such as Rust's, do not say how often they beat.
+        cast(:is_due as bool)
+        and exists (
+            select from :schema._private_workers as worker
+            where jsonb_typeof(worker.metadata -> 'beat_interval') is distinct from 'number'
+        ) as has_foreign
 )

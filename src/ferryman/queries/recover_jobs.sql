@@ -11,6 +11,7 @@
 --     delay                  seconds
 --     error                  null keeps the last one
 --     started, decision, reason   for the record; see _ferryman_crashes.sql
+--     payload                what the next attempt gets, as JSON text; null leaves the payload as it is
 --     suspicion              what the job's flags say from now on: 'none', or 'crashed' and perhaps more, 'suspect' or
 --                            'alone'; null leaves them as they are; see ferryman/recovery/crashes.py
 --
@@ -30,7 +31,7 @@ with decided as (
         end as locked_at
     from json_to_recordset(cast(cast(:decisions as text) as json)) as item (
         id bigint, worker_id text, token bigint, effect text, delay float8, run_at timestamptz, attempts int,
-        error text, started boolean, decision text, reason text, suspicion text
+        error text, started boolean, decision text, reason text, payload text, suspicion text
     )
 ),
 met as (
@@ -105,6 +106,10 @@ done as (
                 -- include: superseded_error
             )
             else coalesce(owned.error, job.last_error)
+        end,
+        payload = case
+            when owned.is_superseded then job.payload
+            else coalesce(cast(owned.payload as json), job.payload)
         end,
         flags = case
             when owned.is_superseded or owned.suspicion is null then job.flags

@@ -35,6 +35,8 @@ _DELETE_OLD_WORKER_STATES = load_statement(__package__, "delete_old_worker_state
 _DELETE_OLD_FAILED_JOBS = load_statement(__package__, "delete_old_failed_jobs")
 _LIST_WORKER_STATES = load_statement(__package__, "list_worker_states")
 
+SESSION_CLASS = 0x46524C46
+"""The class of the advisory locks that say that a worker's session lasts; the other half is its session key."""
 SWEEP_LOCK_CLASS = 0x46525357
 """The first half of the advisory lock of a sweep ("FRSW"); the second is a hash of the schema's name."""
 RETENTION_LOCK_CLASS = 0x46525254
@@ -136,7 +138,7 @@ def forget_dead_workers(workers: Sequence[Mapping[str, Any]]) -> Call:
 
 def list_active_workers(threshold: float) -> Call:
     """A row for each registered worker comes back."""
-    return Call(_LIST_ACTIVE_WORKERS, {"threshold": threshold})
+    return Call(_LIST_ACTIVE_WORKERS, {"threshold": threshold, "session_class": SESSION_CLASS})
 
 
 def list_lost_workers(page_size: int) -> Call:

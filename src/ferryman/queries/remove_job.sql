@@ -3,6 +3,6 @@
 select
     -- include: job_columns
 from
-    :schema.remove_job(cast(:job_key as text)) as job
+    :schema.remove_job(cast(:job_key as pg_catalog.text)) as job
     -- include: job_names
 where job.id is not null;

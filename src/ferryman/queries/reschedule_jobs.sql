@@ -4,7 +4,7 @@ select
 from
     :schema.reschedule_jobs(
         cast(:job_ids as bigint[]),
-        run_at => cast(:run_at as timestamptz),
+        run_at => cast(:run_at as pg_catalog.timestamptz),
         priority => cast(:priority as int),
         attempts => cast(:attempts as int),
         max_attempts => cast(:max_attempts as int)

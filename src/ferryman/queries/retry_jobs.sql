@@ -9,37 +9,44 @@ with retried as (
     update :schema._private_jobs as job
     set
         attempts = 0,
-        run_at = now(),
-        flags = case jsonb_typeof(job.flags)
-            when 'object'
-                then nullif(
-                    job.flags - array['ferryman:crashed', 'ferryman:suspect', 'ferryman:alone', 'ferryman:superseded'],
-                    jsonb '{}'
+        run_at = pg_catalog.now(),
+        flags = case
+            when pg_catalog.jsonb_typeof(job.flags) operator(pg_catalog.=) 'object'
+                then (
+                    select rest.flags
+                    from (
+                        select job.flags operator(pg_catalog.-) array[
+                            'ferryman:crashed', 'ferryman:suspect', 'ferryman:alone', 'ferryman:superseded'
+                        ] as flags
+                    ) as rest
+                    where rest.flags operator(pg_catalog.<>) pg_catalog.jsonb '{}'
                 )
             else job.flags
         end,
-        updated_at = now()
+        updated_at = pg_catalog.now()
     where
         job.locked_at is null
-        and job.attempts >= job.max_attempts
+        and job.attempts operator(pg_catalog.>=) job.max_attempts
         -- Not an `or`, with which a few ids would cost a look at the whole table.
-        and job.id = any(
+        and job.id operator(pg_catalog.=) any (
             coalesce(
                 cast(:job_ids as bigint[]),
                 array(
                     select failed.id
                     from :schema._private_jobs as failed
                     where
-                        failed.attempts >= failed.max_attempts
+                        failed.attempts operator(pg_catalog.>=) failed.max_attempts
                         and failed.locked_at is null
-                        and not coalesce(failed.flags ? 'ferryman:superseded', false)
+                        and not coalesce(failed.flags operator(pg_catalog.?) 'ferryman:superseded', false)
                 )
             )
         )
         and (
-            cast(:task as text) is null
-            or job.task_id in (
-                select named.id from :schema._private_tasks as named where named.identifier = cast(:task as text)
+            cast(:task as pg_catalog.text) is null
+            or job.task_id operator(pg_catalog.=) any (
+                select named.id
+                from :schema._private_tasks as named
+                where named.identifier operator(pg_catalog.=) cast(:task as pg_catalog.text)
             )
         )
     returning job.*

@@ -2,13 +2,21 @@
 --
 -- A statement that waits for somebody's lock must not keep the beats from going on. The server itself shall notice that
 -- the worker's machine is gone: its default is two hours, for which it would hold the session lock of a dead worker. And
--- a worker that is busy for a while must not lose its session for being idle.
+-- a worker that is busy for a while must not lose its session for being idle. Names are looked for as steady_plans.sql says.
+--
+-- :backend_pid   as in steady_plans.sql: behind a pooler nothing is set
+--
+-- The process that answers now comes back, and the settings or null.
 select
-    set_config('statement_timeout', cast(:statement_milliseconds as text), false),
-    set_config('idle_session_timeout', '0', false),
-    set_config('tcp_keepalives_idle', '5', false),
-    set_config('tcp_keepalives_interval', '3', false),
-    set_config('tcp_keepalives_count', '3', false),
-    set_config('tcp_user_timeout', '15000', false),
-    set_config('jit', 'off', false),
-    set_config('datestyle', 'ISO', false);
+    pg_catalog.pg_backend_pid(),
+    case when pg_catalog.pg_backend_pid() operator(pg_catalog.=) cast(:backend_pid as int) then array[
+        pg_catalog.set_config('statement_timeout', cast(:statement_milliseconds as pg_catalog.text), false),
+        pg_catalog.set_config('idle_session_timeout', '0', false),
+        pg_catalog.set_config('tcp_keepalives_idle', '5', false),
+        pg_catalog.set_config('tcp_keepalives_interval', '3', false),
+        pg_catalog.set_config('tcp_keepalives_count', '3', false),
+        pg_catalog.set_config('tcp_user_timeout', '15000', false),
+        pg_catalog.set_config('jit', 'off', false),
+        pg_catalog.set_config('datestyle', 'ISO', false),
+        pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
+    ] end;

@@ -9,7 +9,7 @@
 patience as materialized (
     select
         case
-            when cast(:patience as text) is null then true
-            else set_config('lock_timeout', cast(:patience as text), true) is not null
+            when cast(:patience as pg_catalog.text) is null then true
+            else pg_catalog.set_config('lock_timeout', cast(:patience as pg_catalog.text), true) is not null
         end as is_set
 ),

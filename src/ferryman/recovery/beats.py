@@ -1,6 +1,6 @@
 """Signs of life of a worker, from a thread of its own: a blocked event loop must not look like death.
 
-Every two seconds one statement beats, if it is time to, and looks at the signs of others; see `pulse.sql`. Whatever
+Every few seconds one statement beats, if it is time to, and looks at the signs of others; see `pulse.sql`. Whatever
 goes wrong, the thread goes on. While a handler holds the interpreter's lock it cannot beat either; then the session
 lock, which the server keeps for it, still says that the worker lives.
 """
@@ -199,9 +199,10 @@ class Beats:
         sent = self.clock()
         self._membership.join(session)
         self.lease.begin(has_session=session.key is not None)
-        self._foreign_sweepers.look(functools.partial(self._ask, session), sent, at_once=True)
-        self._has_beaten(sent)
+        self.lease.beaten(sent)
         self._membership.tell()
+        self._foreign_sweepers.look(functools.partial(self._ask, session), sent)
+        self._next_beat = sent + self._foreign_sweepers.beat
 
     def _pulse(self, session: BeatSession) -> None:
         sent = self.clock()
@@ -217,8 +218,9 @@ class Beats:
             self._membership.was_swept()
             self._enter(session)
         elif is_due:
-            self._foreign_sweepers.look(functools.partial(self._ask, session), sent)
-            self._has_beaten(sent)
+            self.lease.beaten(sent)
+            self._foreign_sweepers.told(functools.partial(self._ask, session), sent, are_there=rows[0][-1])
+            self._next_beat = sent + self._foreign_sweepers.beat
         else:
             self.lease.proved(sent)
         if self._watch.may_be_stuck:
@@ -253,10 +255,6 @@ class Beats:
         except Exception:
             logger.exception("signs of life met an error and go on", extra={"event": "beats_met_error"})
             return None
-
-    def _has_beaten(self, sent: float) -> None:
-        self.lease.beaten(sent)
-        self._next_beat = sent + self._foreign_sweepers.beat
 
     def _end_lease(self, old_id: str) -> str:
         self.lease.end()

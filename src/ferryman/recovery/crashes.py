@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from ferryman.hooks.results import JobRecoveryResult
 from ferryman.retries import ON_CRASH
@@ -34,8 +36,7 @@ Suspicion: TypeAlias = Literal["none", "crashed", "suspect", "alone"]
 """What a job's flags say. Each word includes those before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadWorker:
+class DeadWorker(msgspec.Struct, frozen=True):
     """A worker whose jobs are to be taken away.
 
     beat: its newest heartbeat, in microseconds; None if it is not registered
@@ -52,8 +53,7 @@ class DeadWorker:
     on_crash: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CrashFacts:
+class CrashFacts(msgspec.Struct, frozen=True):
     """What is known about a job that a dead worker holds. Rows come from `read_crash_facts.sql`.
 
     suspicion: what the job's flags say
@@ -99,8 +99,7 @@ class CrashFacts:
         return self.isolates and self.is_marked and self.suspicion == "alone"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrashRules:
+class CrashRules(msgspec.Struct, frozen=True, kw_only=True):
     """What the config says about crashes; see `RecoverySettings`. Times are in seconds."""
 
     recovery_delay: float
@@ -111,8 +110,7 @@ class CrashRules:
     recover_running: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What to do with a job. `delay` is in seconds; None: none for "requeue", Graphile's own for "retry"."""
 
     effect: Effect
@@ -305,7 +303,7 @@ def _poisoned(facts: CrashFacts, worker: DeadWorker, rules: CrashRules) -> str:
     return (
         f"WorkerCrashed: {len(places) + 1} workers died within {hours:g} h while they held this job "
         f"({past}{worker.id} just now, while it ran alone), so it failed for good. "
-        f"Fix the cause, then reschedule it with attempts=0."
+        f"Fix the cause, then run it again with `ferryman jobs retry {facts.job_id}`."
     )
 
 

@@ -33,12 +33,19 @@ class ForeignSweepers:
         self._next_look = 0.0
         self.beat = rhythm.beat
 
-    def look(self, ask: Callable[[Call], Sequence[Row]], now: float, *, at_once: bool = False) -> None:
-        """Look for them, if it is time to."""
-        if now < self._next_look and not at_once:
-            return
-        found = frozenset(worker_id for (worker_id,) in ask(beating.find_foreign_workers()))
+    def told(self, ask: Callable[[Call], Sequence[Row]], now: float, *, are_there: bool) -> None:
+        """Note what came back with a beat. Who they are is asked once in an interval."""
+        if not are_there:
+            self._found(frozenset())
+        elif now >= self._next_look or not self._known:
+            self.look(ask, now)
+
+    def look(self, ask: Callable[[Call], Sequence[Row]], now: float) -> None:
+        """Look for them."""
         self._next_look = now + self._rhythm.beat
+        self._found(frozenset(worker_id for (worker_id,) in ask(beating.find_foreign_workers())))
+
+    def _found(self, found: frozenset[str]) -> None:
         self.beat = self._rhythm.tick if found else self._rhythm.beat
         if found - self._known and self.beat < self._rhythm.beat:
             logger.warning(

@@ -19,17 +19,11 @@ if TYPE_CHECKING:
 
 def store_policies(tasks: Iterable[Task[..., Any]]) -> Steps[tuple[str, ...]]:
     """Store the policies of these tasks; says for which of them that changed anything. For workers when they start."""
-    documents = [policy_document(task) for task in tasks]
+    documents = [{"task_identifier": name, **_policy(task)} for task in tasks for name in task.identifiers]
     if not documents:
         return ()
     rows = yield recovering.upsert_task_policies(documents)
     return tuple(identifier for (identifier,) in rows)
-
-
-def policy_document(task: Task[..., Any]) -> Mapping[str, Any]:
-    """The row of a task. A delay that a function decides cannot be stored; Graphile's own stands in for it."""
-    delays = _delays(task.running.retry) if task.running.on_crash == "retry" else {}
-    return {"task_identifier": task.identifier, "on_crash": task.running.on_crash, **delays}
 
 
 def own_policies(tasks: Iterable[Task[..., Any]]) -> Mapping[str, Mapping[str, Any]]:
@@ -37,7 +31,7 @@ def own_policies(tasks: Iterable[Task[..., Any]]) -> Mapping[str, Mapping[str, A
 
     A sweeper judges the jobs of a dead worker by these: the stored ones are those of the worker that started last.
     """
-    return {task.identifier: policy for task in tasks if (policy := _own_policy(task))}
+    return {name: policy for task in tasks if (policy := _own_policy(task)) for name in task.identifiers}
 
 
 def must_be_marked(on_crash: OnCrash | None, default: OnCrash) -> bool:
@@ -49,9 +43,14 @@ def must_be_marked(on_crash: OnCrash | None, default: OnCrash) -> bool:
     return (on_crash or default) != "requeue"
 
 
+def _policy(task: Task[..., Any]) -> Mapping[str, Any]:
+    """What is stored of a task. A delay that a function decides cannot be; Graphile's own stands in for it."""
+    delays = _delays(task.running.retry) if task.running.on_crash == "retry" else {}
+    return {"on_crash": task.running.on_crash, **delays}
+
+
 def _own_policy(task: Task[..., Any]) -> Mapping[str, Any]:
-    chosen = {name: value for name, value in policy_document(task).items() if value is not None}
-    del chosen["task_identifier"]
+    chosen = {name: value for name, value in _policy(task).items() if value is not None}
     limit = task.running.max_crashes
     return chosen if limit is msgspec.UNSET else {**chosen, "max_crashes": limit}
 

@@ -103,10 +103,15 @@ class SweepStaleWorkersResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveWorker:
-    """A registered worker. Stale is one whose last sign of life is older than the threshold that was asked about."""
+    """A registered worker. Stale is one whose last sign of life is older than the threshold that was asked about.
+
+    is_session_lost: True if its database session, which it holds for life, is gone: its process is dead, or it lost its
+        connection a moment ago. Behind a transaction pooler, workers hold none, and this is False.
+    """
 
     worker_id: str
     is_stale: bool
+    is_session_lost: bool
     started_at: datetime
     last_heartbeat_at: datetime
     metadata: Mapping[str, Any]

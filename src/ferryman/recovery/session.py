@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +14,7 @@ from psycopg.waiting import Ready
 from ferryman.database.addresses import WATCHED
 from ferryman.database.own import OwnConnection
 from ferryman.database.pools import configure_behind_pooler
-from ferryman.database.statements import Style, load_statement
+from ferryman.database.statements import Style
 from ferryman.queries import beating
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ _PATIENCE: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
     **WATCHED,
 }
-_BACKEND_PID = load_statement("ferryman.database", "backend_pid")
 
 
 class BeatSession:
@@ -87,19 +86,18 @@ class BeatSession:
             self._connection.close()
 
     def _prepare(self, *, holds_lock: bool) -> None:
-        [(server_pid,)] = self._connection.fetch(_BACKEND_PID.text(self._schema, Style.NUMBERED))
-        if server_pid != self._connection.info.backend_pid:
+        login_pid = self._connection.info.backend_pid
+        [(server_pid, _)] = self.fetch(beating.settle_session(login_pid, STATEMENT_SECONDS))
+        if server_pid != login_pid:
             # A pooler: settings and locks would stay behind with a server process that serves others next.
             configure_behind_pooler(self._connection)
-            return
-        self.fetch(beating.settle_session(STATEMENT_SECONDS))
-        if holds_lock:
+        elif holds_lock:
             self.key = self._hold_key()
 
     def _hold_key(self) -> int:
         # A new key each time: the server may not have noticed yet that the session with the old one is gone.
         for _ in range(TRIES_FOR_A_KEY):
-            key = 1 + secrets.randbelow(beating.LARGEST_KEY)
+            key = _new_key()
             [(is_ours,)] = self.fetch(beating.hold_session_key(key))
             if is_ours:
                 return key
@@ -112,6 +110,10 @@ class ImpatientConnection(OwnConnection):
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         """Like its parent's, but not for ever."""
         return super().wait(_until_silent(gen), *args, **options)
+
+
+def _new_key() -> int:
+    return 1 + int.from_bytes(os.urandom(8)) % beating.LARGEST_KEY
 
 
 def _until_silent(conversation: Generator[Any, Any, T]) -> Generator[Any, Any, T]:

@@ -24,6 +24,7 @@ from ferryman.queries import managing, recovering
 from ferryman.queries.rows import job_from_row
 from ferryman.recovery.by_hand import still_silent
 from ferryman.recovery.crashes import CrashFacts, CrashRules, DeadWorker, decide, has_started
+from ferryman.recovery.dead_attempts import DeadAttempts
 from ferryman.recovery.results import (
     Recovery,
     SweepStaleWorkersOptions,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from ferryman.recovery.crashes import Decision
     from ferryman.recovery.settings import RecoverySettings
     from ferryman.recovery.watching import Dead
+    from ferryman.traces import Tracing
 
     Answers = Mapping[tuple[int, int], JobRecoveryResult]
     """What hooks said, by job id and token."""
@@ -76,6 +78,7 @@ class Sweep:
     hook_seconds: how long hooks may think about one job
     patience_seconds: after so long hooks are asked about no more jobs of a batch; the next sweep asks about the rest
     clock: by which silent workers are watched
+    tracing: told of the attempts that died
     """
 
     schema_name: str
@@ -89,6 +92,7 @@ class Sweep:
     hook_seconds: float = HOOK_SECONDS
     patience_seconds: float = PATIENCE_SECONDS
     clock: Callable[[], float] = time.monotonic
+    tracing: Tracing | None = None
 
     @property
     def asks(self) -> bool:
@@ -312,7 +316,7 @@ def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progr
         progress.was_overtaken = True
         return True
     try:
-        is_last = yield from _recover_batch(replace(sweep, batch=1), workers, progress)
+        is_last = yield from _recover_batch(replace(sweep, batch=1, tracing=None), workers, progress)
     except DatabaseError as error:
         if not _is_about_data(error):
             raise
@@ -349,10 +353,12 @@ def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progre
 
     decided = {facts.job_id: (facts, decision) for facts, decision in batch.decisions(sweep.rules, answers)}
     jobs = yield from jobs_to_tell_of(sweep.hooks, [*decided])
+    died = yield from _died(sweep, decided)
     rows: Sequence[Row] = ()
     if decided:
         documents = [
-            decision.document(facts, batch.workers[facts.worker_id].reason) for facts, decision in decided.values()
+            {**decision.document(facts, batch.workers[facts.worker_id].reason), **died.payload_of(facts.job_id)}
+            for facts, decision in decided.values()
         ]
         rows = yield recovering.recover_jobs(sweep.recovered_by, documents)
         yield managing.wake_workers(len(rows), using=None)
@@ -364,7 +370,18 @@ def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progre
         progress.after = batch.facts[-1].job_id
     yield Commit()
     progress.events += job_events(rows, jobs)
+    died.end(rows)
     return batch.is_last
+
+
+def _died(sweep: Sweep, decided: Mapping[int, tuple[CrashFacts, Decision]]) -> Steps[DeadAttempts]:
+    """The attempts that died, for a tracing library. Without one, nothing is read."""
+    if sweep.tracing is None or not decided:
+        return DeadAttempts()
+    rows = yield recovering.read_interrupted_jobs(
+        [job_id for job_id, (_, made) in decided.items() if made.started is not False]
+    )
+    return DeadAttempts.of(sweep.tracing, rows)
 
 
 def _lock_batch(sweep: Sweep, workers: Sequence[DeadWorker], after: int) -> Steps[_Batch]:

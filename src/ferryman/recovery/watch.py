@@ -128,7 +128,7 @@ class Watch:
     def answered(self, rows: Sequence[Row], *, sent: float, received: float) -> list[Dead]:
         """Who is dead, by the answer and those before."""
         was_ours, self.is_ours = self.is_ours, bool(rows[0][1])
-        signs = [Sign(*row[2:]) for row in rows if row[2:] and row[2] is not None]
+        signs = [Sign(*row[2:-1]) for row in rows if row[2:-1] and row[2] is not None]
         dead = self._observer.looked(signs, is_full=self._is_full, sent=sent, received=received)
         self._note_reports(dead, received)
         self._plan(received, dead)

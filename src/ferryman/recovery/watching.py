@@ -14,6 +14,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import msgspec
+
 from ferryman.recovery.settings import BEATS_BEFORE_SILENCE
 
 if TYPE_CHECKING:
@@ -46,8 +48,7 @@ class Sign:
     """Seconds over which earlier observers have seen this very beat."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dead:
+class Dead(msgspec.Struct, frozen=True):
     """A worker that gave no sign of life for too long. A sweep should check that its beat is still this one."""
 
     worker_id: str
@@ -64,8 +65,7 @@ class Dead:
         return self.worker_id, self.last_heartbeat_at
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
+class Suspicion(msgspec.Struct, frozen=True):
     """A worker that may be dead, since when in observed time, and how long each of the thresholds is."""
 
     beat: datetime

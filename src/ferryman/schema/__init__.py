@@ -4,6 +4,7 @@ Each function returns steps for a session to carry out, so that blocking and asy
 """
 
 from ferryman.schema.extensions import LATEST_EXTENSION
+from ferryman.schema.giving_way import GivingWay, give_way
 from ferryman.schema.migrating import Migration, Outcome, migrate, migrate_for_work
 from ferryman.schema.status import Layout, SchemaStatus, inspect
 from ferryman.schema.uninstalling import Uninstallation, uninstall_extensions
@@ -11,12 +12,14 @@ from ferryman.schema.upgrading import Upgrade, upgrade
 
 __all__ = [
     "LATEST_EXTENSION",
+    "GivingWay",
     "Layout",
     "Migration",
     "Outcome",
     "SchemaStatus",
     "Uninstallation",
     "Upgrade",
+    "give_way",
     "inspect",
     "migrate",
     "migrate_for_work",

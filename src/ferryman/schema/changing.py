@@ -45,10 +45,17 @@ _BODY_QUOTE = "$ferryman$"
 """Encloses the bodies of our functions, which name the schema; a name that contains it would end them."""
 
 
-def change(schema: SchemaName, apply: Callable[[Facts], Steps[R]], *, tries_of_a_table: int | None = None) -> Steps[R]:
+def change(
+    schema: SchemaName,
+    apply: Callable[[Facts], Steps[R]],
+    *,
+    tries_of_a_table: int | None = None,
+    command: str = "ferryman migrate",
+) -> Steps[R]:
     """Run `apply` in one transaction, alone, on facts that stay true. Collisions with other migrators are retried.
 
     tries_of_a_table: how often a table that is in use is asked for, if not as often as usual
+    command: what to run again when it could not be done
     """
     if _BODY_QUOTE in schema.name:
         raise ConfigurationError(f"a schema name must not contain {_BODY_QUOTE!r}: {schema.name!r}")
@@ -70,7 +77,7 @@ def change(schema: SchemaName, apply: Callable[[Facts], Steps[R]], *, tries_of_a
                 collisions += 1
             is_over = collisions > MOST_COLLISIONS or tries >= (tries_of_a_table or MOST_TRIES_OF_A_TABLE)
             if is_over or sqlstate_of(error) not in {*_COLLISIONS, _IN_USE}:
-                raise _told(error, schema) from error.__cause__
+                raise _told(error, schema, command) from error.__cause__
         yield Rollback()
         yield Wait(pause)
         waited += pause
@@ -83,15 +90,15 @@ def _attempt(schema: SchemaName, apply: Callable[[Facts], Steps[R]]) -> Steps[R]
     return (yield from apply(facts))
 
 
-def _told(error: Exception, schema: SchemaName) -> Exception:
+def _told(error: Exception, schema: SchemaName, command: str) -> Exception:
     if sqlstate_of(error) == _IN_USE:
         return SchemaError(
-            f"the schema {schema} was not changed, because a transaction has used its table of jobs all the time. Wait "
-            f"until it ends (a dump, perhaps), or end it, and run `ferryman migrate` again."
+            f"the schema {schema} was not changed, because a transaction has used one of its tables all the time. "
+            f"Wait until it ends (a dump, perhaps), or end it, and run `{command}` again."
         )
     if sqlstate_of(error) != _FORBIDDEN:
         return error
     return SchemaError(
         f"this role may not change the schema {schema} ({message_of(error)}). Nothing was changed. Run "
-        f"`ferryman migrate` once as the owner of the schema; afterwards workers need no such right."
+        f"`{command}` once as the owner of the schema; afterwards workers need no such right."
     )

@@ -10,7 +10,7 @@ OLDEST_REVISION = 18
 """What graphile-worker 0.16 made; tables and signatures have been the same since."""
 BREAKING_REVISIONS = (1, 3, 11, 13, 14, 16, 19)
 OLDEST_SERVER = 140000
-BODIES = 1
+BODIES = 2
 """The edition of our function bodies: the number in the label of their outermost block."""
 
 TABLES = ("_private_job_queues", "_private_jobs", "_private_known_crontabs", "_private_tasks")

@@ -8,8 +8,9 @@ import msgspec
 
 from ferryman.database.statements import Statement, load_statement
 from ferryman.database.steps import Call, Script
-from ferryman.schema.contract import schema_statement
-from ferryman.schema.facts import EXTENSION_LEDGER
+from ferryman.schema.contract import BODIES, schema_statement
+from ferryman.schema.facts import EXTENSION_LEDGER, RUST_WORKERS
+from ferryman.schema.installing import replace_functions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,10 @@ class Extension(msgspec.Struct, frozen=True):
     """Whether workers cannot do without. Otherwise statements know what to do as long as it is missing."""
     renews: tuple[str, ...] = ()
     """Functions of an earlier, shared extension that get a new body, if we made them and nobody has replaced them."""
+    alters: tuple[str, ...] = ()
+    """The same for functions that keep their bodies, by a file `alter_…`; also for those that are ours alone."""
+    renews_contract: bool = False
+    """Whether Graphile's functions get our newest bodies, where they have older ones of ours."""
 
 
 EXTENSIONS = (
@@ -68,13 +73,39 @@ EXTENSIONS = (
         renews=("recover_dead_worker_jobs",),
     ),
     Extension(9, "states of workers", ("_ferryman_worker_states",)),
+    Extension(
+        10,
+        "names that functions use",
+        (),
+        is_needed=False,
+        alters=(
+            "worker_heartbeat",
+            "worker_deregister",
+            "list_stale_workers",
+            "list_orphan_locked_workers",
+            "recover_dead_worker_jobs",
+            "delete_stale_workers",
+            "_ferryman_mark_superseded",
+        ),
+        renews_contract=True,
+    ),
 )
 LATEST_EXTENSION = EXTENSIONS[-1].id
+[SHARED] = [extension for extension in EXTENSIONS if extension.is_shared]
+"""The one whose objects a Rust worker makes too, unless they are there already."""
+
+
+def has_given_way(facts: Facts) -> bool:
+    """Whether the shared objects were dropped for a Rust worker to make its own, and none has come yet."""
+    is_recorded = any(extension.id == SHARED.id for extension in facts.extensions)
+    return is_recorded and RUST_WORKERS not in facts.relations
 
 
 def missing_extensions(facts: Facts) -> list[Extension]:
     """Those that this version has and the schema has not."""
     present = {extension.id for extension in facts.extensions}
+    if has_given_way(facts):
+        present.remove(SHARED.id)
     return [extension for extension in EXTENSIONS if extension.id not in present]
 
 
@@ -104,16 +135,34 @@ def drop_extensions(facts: Facts, *, keep_shared: bool) -> Steps[tuple[str, ...]
     return (*dict.fromkeys(dropped), EXTENSION_LEDGER)
 
 
+def drop_shared(facts: Facts) -> Steps[tuple[str, ...]]:
+    """Drop what we made of the shared extension; the ledger says from then on that none of it is ours."""
+    made = next((extension.made for extension in facts.extensions if extension.id == SHARED.id), ())
+    for part in reversed(made):
+        yield Script(_extension_statement(f"drop_{part}"))
+    yield Call(_RECORD, {"id": SHARED.id, "extension": SHARED.name, "made": []})
+    return tuple(reversed(made))
+
+
 def _install(facts: Facts, extension: Extension) -> Steps[None]:
     parts: Sequence[str] = extension.parts
     if extension.is_shared:
         parts = yield from _absent(facts, parts)
     for part in parts:
         yield Script(_extension_statement(part))
-    if not facts.is_rust_migrated:
-        for part in facts.made.intersection(extension.renews):
-            yield Script(_extension_statement(part))
+    for part in _kept(facts, extension.renews):
+        yield Script(_extension_statement(part))
+    for part in _kept(facts, extension.alters):
+        yield Script(_extension_statement(f"alter_{part}"))
+    if extension.renews_contract and 0 < facts.bodies < BODIES and not facts.is_rust_migrated:
+        yield from replace_functions()
     yield Call(_RECORD, {"id": extension.id, "extension": extension.name, "made": list(parts)})
+
+
+def _kept(facts: Facts, names: Sequence[str]) -> list[str]:
+    """Those that we made and that are still as we made them: Rust's migrations replace the ones that it knows."""
+    shared = {part for extension in EXTENSIONS if extension.is_shared for part in extension.parts}
+    return [name for name in names if name in facts.made and not (facts.is_rust_migrated and name in shared)]
 
 
 def _absent(facts: Facts, names: Sequence[str]) -> Steps[Sequence[str]]:

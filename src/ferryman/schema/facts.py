@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LEDGER = "migrations"
 EXTENSION_LEDGER = "_ferryman_migrations"
 RUST_WORKERS = "_private_workers"
+RUST_WORKERS_REVISION = 20
+"""The Rust system's revision of this number makes its table of workers, and fails where there is one. On a schema that
+is at this number already, whoever brought it there, its later revisions use what they find."""
 RUST_RETIREMENTS = "_private_job_retirements"
 """Newer versions of the Rust system add this table in revision 22."""
 RUST_KEY_REVISION = 19

@@ -15,7 +15,8 @@ from ferryman.schema.contract import REVISION
 from ferryman.schema.extensions import LATEST_EXTENSION, install_extensions, missing_extensions
 from ferryman.schema.facts import Facts, read_facts
 from ferryman.schema.installing import install_contract
-from ferryman.schema.status import problem_of, warnings_of
+from ferryman.schema.refusals import GivenWayError
+from ferryman.schema.status import notices_of, problem_of, warnings_of
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
@@ -45,6 +46,8 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     """The newest extension of ours before; 0 when there was none."""
     extensions_after: int
     warnings: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What to know about the schema that was adopted."""
 
 
 def migrate(schema: SchemaName) -> Steps[Migration]:
@@ -53,13 +56,7 @@ def migrate(schema: SchemaName) -> Steps[Migration]:
     Safe to call from many processes at once, and beside a migrator of Node's. When all is there, it only reads.
     """
     facts = yield from read_facts(schema)
-    if _is_complete(facts):
-        done = _result(Outcome.NOTHING, facts)
-    else:
-        done = yield from change(schema, _apply)
-    for warning in done.warnings:
-        log.warning("%s", warning, extra={"event": "schema_warning"})
-    return done
+    return (yield from _migrate(schema, facts))
 
 
 def migrate_for_work(schema: SchemaName) -> Steps[Migration]:
@@ -69,12 +66,15 @@ def migrate_for_work(schema: SchemaName) -> Steps[Migration]:
     others from the tables.
     """
     facts = yield from read_facts(schema)
-    if problem_of(facts) is not None or not missing_extensions(facts):
-        return (yield from migrate(schema))
+    if isinstance(problem := problem_of(facts), GivenWayError):
+        raise problem  # a worker that put the objects back would keep the Rust worker out
+    if problem is not None or not missing_extensions(facts):
+        return (yield from _migrate(schema, facts))
     if any(extension.is_needed for extension in missing_extensions(facts)):
         yield from change(schema, _apply_what_is_needed)
         yield Commit()
         before, facts = facts, (yield from read_facts(schema))
+        _log_notices(notices_of(before))
         if not missing_extensions(facts):
             return _result(Outcome.ADOPTED, before)
     try:
@@ -90,6 +90,17 @@ def migrate_for_work(schema: SchemaName) -> Steps[Migration]:
     return _result(Outcome.NOTHING, facts)
 
 
+def _migrate(schema: SchemaName, facts: Facts) -> Steps[Migration]:
+    if _is_complete(facts):
+        done = _result(Outcome.NOTHING, facts)
+    else:
+        done = yield from change(schema, _apply)
+    for warning in done.warnings:
+        log.warning("%s", warning, extra={"event": "schema_warning"})
+    _log_notices(done.notices)
+    return done
+
+
 def _apply_what_is_needed(facts: Facts) -> Steps[None]:
     if (problem := problem_of(facts)) is not None:
         raise problem
@@ -100,7 +111,7 @@ def _apply(facts: Facts) -> Steps[Migration]:
     if _is_complete(facts):
         return _result(Outcome.NOTHING, facts)
     match problem_of(facts):
-        case None:
+        case None | GivenWayError():
             outcome = Outcome.ADOPTED
         case SchemaMissingError():
             outcome = Outcome.INSTALLED
@@ -123,4 +134,10 @@ def _result(outcome: Outcome, facts: Facts) -> Migration:
         extensions_before=before,
         extensions_after=before if outcome is Outcome.NOTHING else max(before, LATEST_EXTENSION),
         warnings=warnings_of(facts),
+        notices=notices_of(facts) if outcome is Outcome.ADOPTED else (),
     )
+
+
+def _log_notices(notices: tuple[str, ...]) -> None:
+    for notice in notices:
+        log.info("%s", notice, extra={"event": "schema_notice"})

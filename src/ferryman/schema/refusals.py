@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.errors import IncompatibleSchemaError, SchemaError, SchemaMissingError, UnsupportedServerError
 from ferryman.schema.contract import OLDEST_REVISION, OLDEST_SERVER, REVISION
+from ferryman.schema.facts import RUST_WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,19 @@ _MAJOR = 10000
 
 class MigrationUnderWayError(IncompatibleSchemaError):
     """Another program is installing the schema at this moment."""
+
+
+class GivenWayError(IncompatibleSchemaError):
+    """Our copies of Rust's objects are gone, and Rust's own are not there yet."""
+
+
+def given_way(facts: Facts) -> SchemaError:
+    """A Rust worker was expected to migrate next."""
+    return GivenWayError(
+        f"the schema {facts.schema} has given way to a Rust worker, which has not migrated it yet: the table "
+        f"{RUST_WORKERS} and its functions are missing. Start the Rust worker, and Ferryman's workers after it. If "
+        f"none is coming, `ferryman migrate` puts Ferryman's copies back."
+    )
 
 
 def server_too_old(facts: Facts) -> SchemaError:
@@ -65,6 +79,14 @@ def too_old(facts: Facts) -> SchemaError:
         f"the schema {facts.schema} is at revision {facts.revision}; Ferryman needs at least {OLDEST_REVISION}. "
         f"Nothing was changed. Upgrade it with graphile-worker 0.16 or newer first: "
         f"npx graphile-worker@0.18 --schema-only"
+    )
+
+
+def extended_by_newer(facts: Facts, latest: int) -> SchemaError:
+    """A newer Ferryman knows what depends on what; this one does not."""
+    return IncompatibleSchemaError(
+        f"extension {facts.extension_revision} of the schema {facts.schema} is newer than this version of "
+        f"Ferryman, which has {latest}. Nothing was changed; use the version that installed it."
     )
 
 

@@ -7,9 +7,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ferryman.schema import refusals
-from ferryman.schema.contract import BODIES, FUNCTIONS, OLDEST_REVISION, OLDEST_SERVER, RELATIONS, REVISION, TABLES
-from ferryman.schema.extensions import LATEST_EXTENSION, missing_extensions
-from ferryman.schema.facts import RUST_WORKERS, Facts, read_facts
+from ferryman.schema.contract import FUNCTIONS, OLDEST_REVISION, OLDEST_SERVER, RELATIONS, REVISION, TABLES
+from ferryman.schema.extensions import LATEST_EXTENSION, has_given_way, missing_extensions
+from ferryman.schema.facts import RUST_WORKERS, RUST_WORKERS_REVISION, Facts, read_facts
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
@@ -89,7 +89,7 @@ def judge(facts: Facts) -> SchemaStatus:
         revision=facts.revision,
         highest_breaking=facts.highest_breaking,
         extension_revision=facts.extension_revision,
-        functions_repaired=facts.bodies >= BODIES,
+        functions_repaired=facts.bodies > 0,
         problem=problem_of(facts),
         warnings=(*warnings_of(facts), *_gaps_of(facts)),
     )
@@ -143,6 +143,8 @@ def _revision_problem(facts: Facts) -> SchemaError | None:
         return refusals.under_way(facts)
     if (facts.revision or 0) < OLDEST_REVISION:
         return refusals.too_old(facts)
+    if has_given_way(facts):
+        return refusals.given_way(facts)
     return None
 
 
@@ -164,12 +166,31 @@ def warnings_of(facts: Facts) -> tuple[str, ...]:
             f"a newer version of Ferryman has extended the schema {facts.schema} (extension "
             f"{facts.extension_revision}; this version has {LATEST_EXTENSION}). Work goes on without what is new."
         )
+    if facts.is_rust_migrated and (facts.revision or 0) < RUST_WORKERS_REVISION and RUST_WORKERS in facts.made:
+        warnings.append(
+            f"a Rust worker has begun to migrate the schema {facts.schema} and cannot go on: its revision "
+            f"{RUST_WORKERS_REVISION} makes objects that Ferryman has made already. Stop Ferryman's workers, run "
+            f"`ferryman schema give-way`, and start the Rust worker before them."
+        )
     return tuple(warnings)
+
+
+def notices_of(facts: Facts) -> tuple[str, ...]:
+    """What an operator should know about an adoption, before it is done."""
+    if (facts.revision or REVISION) >= RUST_WORKERS_REVISION or RUST_WORKERS in facts.relations:
+        return ()
+    notice = (
+        f"the schema {facts.schema} is at revision {facts.revision}. Before a Rust worker (graphile_worker) joins it, "
+        f"run `ferryman schema give-way`: at revisions below {RUST_WORKERS_REVISION} it makes the table {RUST_WORKERS} "
+        f"and its functions itself, and fails where Ferryman's are."
+    )
+    return (notice,)
 
 
 def _gaps_of(facts: Facts) -> tuple[str, ...]:
     """Extensions that are missing although later ones are there: `migrate` installs them."""
-    missing = [each for each in missing_extensions(facts) if each.id < (facts.extension_revision or 0)]
+    gaps = (each for each in missing_extensions(facts) if each.id < (facts.extension_revision or 0))
+    missing = [each for each in gaps if not each.is_needed]
     if not missing:
         return ()
     names = ", ".join(f"extension {each.id} ({each.name})" for each in missing)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ferryman.errors import IncompatibleSchemaError
+from ferryman.schema import refusals
 from ferryman.schema.changing import change
 from ferryman.schema.contract import REVISION
 from ferryman.schema.extensions import LATEST_EXTENSION, drop_extensions
@@ -29,17 +29,14 @@ def uninstall_extensions(schema: SchemaName) -> Steps[Uninstallation]:
 
     What Rust's migrations made, or count on since, stays. Graphile's objects stay too, with the bodies they have.
     """
-    return (yield from change(schema, _apply))
+    return (yield from change(schema, _apply, command="ferryman schema uninstall-extensions"))
 
 
 def _apply(facts: Facts) -> Steps[Uninstallation]:
     if EXTENSION_LEDGER not in facts.relations:
         return Uninstallation(())
     if (facts.extension_revision or 0) > LATEST_EXTENSION:
-        raise IncompatibleSchemaError(
-            f"extension {facts.extension_revision} of the schema {facts.schema} is newer than this version of "
-            f"Ferryman, which has {LATEST_EXTENSION}. Nothing was changed; use the version that installed it."
-        )
+        raise refusals.extended_by_newer(facts, LATEST_EXTENSION)
     # Rust's later migrations replace the bodies of these functions and expect them from then on.
     keep_shared = facts.is_rust_migrated or (facts.revision or 0) > REVISION
     dropped = yield from drop_extensions(facts, keep_shared=keep_shared)

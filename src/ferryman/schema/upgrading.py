@@ -42,7 +42,7 @@ def upgrade(schema: SchemaName) -> Steps[Upgrade]:
     facts = yield from read_facts(schema)
     if problem_of(facts) is None and (nothing := _nothing_to_do(facts)) is not None:
         return nothing
-    return (yield from change(schema, _apply))
+    return (yield from change(schema, _apply, command="ferryman schema upgrade"))
 
 
 def _apply(facts: Facts) -> Steps[Upgrade]:

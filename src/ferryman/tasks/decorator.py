@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ferryman.context import WorkerContext
     from ferryman.retries import AnyRetryPolicy, OnCrash
     from ferryman.tasks.running import RunIn
+    from ferryman.tasks.upgrades import Upgrade
 
     # At run time both are `Task`. They differ in how they are called, which ParamSpec can say only by position.
 
@@ -54,6 +55,8 @@ class TaskDecorator(msgspec.Struct, frozen=True):
     identifier: str | None = None
     defaults: JobSpec = NO_SPEC
     running: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    aliases: Sequence[str] = ()
+    upgrade: Upgrade | None = None
 
     # A class can be called too, so this overlaps with the functions below; the first match is the one that counts.
     @overload
@@ -84,6 +87,8 @@ class TaskDecorator(msgspec.Struct, frozen=True):
         batch: bool | None = None,
         on_crash: OnCrash | None = None,
         max_crashes: int | msgspec.UnsetType | None = msgspec.UNSET,
+        aliases: Sequence[str] | None = None,
+        upgrade: Upgrade | None = None,
     ) -> TaskDecorator: ...
 
     def __call__(
@@ -102,6 +107,8 @@ class TaskDecorator(msgspec.Struct, frozen=True):
         batch: bool | None = None,
         on_crash: OnCrash | None = None,
         max_crashes: int | msgspec.UnsetType | None = msgspec.UNSET,
+        aliases: Sequence[str] | None = None,
+        upgrade: Upgrade | None = None,
     ) -> Any:
         """Make a task of `definition`, or return a decorator that will.
 
@@ -119,13 +126,23 @@ class TaskDecorator(msgspec.Struct, frozen=True):
             have been the cause
         max_crashes: a job fails for good at this many crashes, 1 to 1,000; None: never, for jobs that orchestrators
             may evict again and again. Default: what the recovery config says
+        aliases: names that the task had before; jobs that carry one of them are run as its own
+        upgrade: a plain function that is given each payload before it is checked, as a dict, and returns the payload
+            that today's parameters take; for jobs that an earlier version of the program has added
         """
         spec = JobSpec(queue_name=queue_name, max_attempts=max_attempts, priority=priority, flags=flags)
         given = {"run_in": run_in, "timeout": timeout, "retry": retry, "batch": batch, "on_crash": on_crash}
         running = {**self.running, **{name: value for name, value in given.items() if value is not None}}
         if max_crashes is not msgspec.UNSET:  # None is a choice
             running["max_crashes"] = max_crashes
-        chosen = TaskDecorator(self.register, identifier or self.identifier, spec.over(self.defaults), running)
+        chosen = TaskDecorator(
+            self.register,
+            identifier or self.identifier,
+            spec.over(self.defaults),
+            running,
+            self.aliases if aliases is None else aliases,
+            self.upgrade if upgrade is None else upgrade,
+        )
         if definition is None:
             return chosen
         # Annotations may use names of the function that the task is defined in.
@@ -136,7 +153,14 @@ class TaskDecorator(msgspec.Struct, frozen=True):
             raise TaskError(f"only a function or a class can become a task, and this is {definition!r}")
         described = Definition(definition, near)
         running = run_options(described.is_async, **self.running)
-        task: Task[..., Any] = Task(described, self.identifier or _identifier_of(described), self.defaults, running)
+        task: Task[..., Any] = Task(
+            described,
+            self.identifier or _identifier_of(described),
+            self.defaults,
+            running,
+            aliases=self.aliases,
+            upgrade=self.upgrade,
+        )
         self.register(task)
         return definition if described.task_class else task
 

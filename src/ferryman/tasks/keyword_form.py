@@ -9,6 +9,7 @@ import msgspec
 from ferryman.tasks.decoders import Decoder, is_list, naming, raw_fields
 from ferryman.tasks.forms import Arguments, ArgumentsError, did_you_mean, is_null
 from ferryman.tasks.mismatches import MismatchError
+from ferryman.traces import without_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +70,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
     def _as_object(self, payload_json: str) -> str:
         """The payload as a JSON object, if it stands for one."""
         if self.list_name is not None and payload_json.lstrip().startswith("["):
-            return f'{{"{self.list_name}":{payload_json}}}'
+            return f'{{"{self.list_name}":{without_trace(payload_json)}}}'
         return "{}" if is_null(payload_json) else payload_json
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

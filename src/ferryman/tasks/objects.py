@@ -11,6 +11,7 @@ from ferryman.payloads import is_pydantic_model
 from ferryman.tasks.decoders import Decoder, ModelDecoder, raw_fields, type_info
 from ferryman.tasks.forms import did_you_mean, is_null
 from ferryman.tasks.mismatches import MismatchError
+from ferryman.traces import without_trace
 
 _WITH_FIELDS = (types.StructType, types.DataclassType, types.TypedDictType)
 
@@ -24,6 +25,7 @@ class ObjectDecoder(msgspec.Struct, frozen=True):
     """Decodes a whole payload that is a JSON object.
 
     Keys that begin with `_` belong to the queue, as `_cron` does: they are dropped unless the type has such a field.
+    `_trace` is dropped even where the type takes any key.
     Other keys that the type does not have are refused, except where the type itself decides: pydantic models and dicts.
 
     known: the keys that the type has; None when it takes any
@@ -36,7 +38,9 @@ class ObjectDecoder(msgspec.Struct, frozen=True):
         """The value. Null stands for an object without keys."""
         if is_null(payload_json):
             payload_json = "{}"
-        return self.decoder.decode(payload_json if self.known is None else self._cleaned(payload_json, self.known))
+        if self.known is None:
+            return self.decoder.decode(without_trace(payload_json))
+        return self.decoder.decode(self._cleaned(payload_json, self.known))
 
     def _cleaned(self, payload_json: str, known: frozenset[str]) -> str:
         fields = raw_fields(payload_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ferryman.errors import DuplicateTaskError, UnknownTaskError
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 
 class TaskRegistry(Mapping[str, Task[..., Any]]):
-    """Tasks by identifier. Also finds the task that an instance of a task class is a job of."""
+    """Tasks by identifier. Also finds a task by an alias, and the task that an instance of a task class is a job of."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task[..., Any]] = {}
+        self._of_name: dict[str, Task[..., Any]] = {}
+        """By identifier and by alias."""
         self._of_class: dict[type, Task[..., Any]] = {}
 
     def __getitem__(self, identifier: str) -> Task[..., Any]:
@@ -35,12 +37,15 @@ class TaskRegistry(Mapping[str, Task[..., Any]]):
 
     def add(self, task: Task[..., Any]) -> None:
         """Make a task known. Adding the same one again changes nothing."""
-        known = self._tasks.setdefault(task.identifier, task)
-        if known is not task:
-            raise DuplicateTaskError(
-                f"two tasks want the identifier {task.identifier!r}: {known.place} and {task.place}. "
-                f"Give one of them another name with @app.task(identifier=…)."
-            )
+        for name in task.identifiers:
+            known = self._of_name.get(name, task)
+            if known is not task:
+                raise DuplicateTaskError(
+                    f"two tasks want the identifier {name!r}: {known.place} and {task.place}. "
+                    f"Give one of them another name with @app.task(identifier=…){_or_another_alias(name, known, task)}."
+                )
+        self._tasks[task.identifier] = task
+        self._of_name.update(dict.fromkeys(task.identifiers, task))
         if task.task_class is not None:
             self._of_class.setdefault(task.task_class, task)
 
@@ -49,7 +54,26 @@ class TaskRegistry(Mapping[str, Task[..., Any]]):
         merged = TaskRegistry()
         for task in (*self.values(), *others.values()):
             merged.add(task)
-        self._tasks, self._of_class = merged._tasks, merged._of_class
+        self._tasks, self._of_name, self._of_class = merged._tasks, merged._of_name, merged._of_class
+
+    @property
+    def names(self) -> list[str]:
+        """Every identifier and alias, sorted."""
+        return sorted(self._of_name)
+
+    def only(self, names: Iterable[str] | None, *, without: Iterable[str] = ()) -> TaskRegistry:
+        """Some of the tasks, each with all its names; `UnknownTaskError` when a name is none of them.
+
+        names: identifiers or aliases of tasks to keep; None: all
+        without: those of tasks to leave out
+        """
+        kept = [*self.values()] if names is None else [self.find(name) for name in names]
+        dropped = {self.find(name).identifier for name in without}
+        chosen = TaskRegistry()
+        for task in kept:
+            if task.identifier not in dropped:
+                chosen.add(task)
+        return chosen
 
     def check(self) -> None:
         """Refuse tasks whose annotations name something that does not exist, before a job meets one."""
@@ -57,12 +81,12 @@ class TaskRegistry(Mapping[str, Task[..., Any]]):
             task.check()
 
     def find(self, identifier: str) -> Task[..., Any]:
-        """The task with that identifier, or `UnknownTaskError`."""
-        task = self._tasks.get(identifier)
+        """The task with that identifier or alias, or `UnknownTaskError`."""
+        task = self._of_name.get(identifier)
         if task is None:
             known = ", ".join(sorted(self._tasks)) or "none"
             raise UnknownTaskError(
-                f"no task {identifier!r} is defined here{did_you_mean(identifier, self._tasks)}. Known tasks: {known}"
+                f"no task {identifier!r} is defined here{did_you_mean(identifier, self._of_name)}. Known tasks: {known}"
             )
         return task
 
@@ -72,6 +96,10 @@ class TaskRegistry(Mapping[str, Task[..., Any]]):
         if task is None:
             raise UnknownTaskError(f"{_mistake(instance)}; nothing was added")
         return task.job(instance)
+
+
+def _or_another_alias(name: str, *tasks: Task[..., Any]) -> str:
+    return ", or leave it out of aliases=…" if any(name in task.aliases for task in tasks) else ""
 
 
 def _mistake(given: object) -> str:

@@ -7,22 +7,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
-from ferryman.errors import InvalidPayloadError
-from ferryman.jobs import NewJob, check_identifier
+from ferryman.errors import InvalidPayloadError, TaskError
+from ferryman.jobs import JobSpec, NewJob, check_identifier
 from ferryman.payloads import encode_payload, to_plain
+from ferryman.tasks.enqueuing import Enqueuing
 from ferryman.tasks.forms import Arguments, ArgumentsError
 from ferryman.tasks.keyword_form import KeywordForm
 from ferryman.tasks.mismatches import MismatchError
 from ferryman.tasks.queue_templates import QueueTemplate
+from ferryman.tasks.upgrades import check_upgrade, upgraded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime, timedelta
 
     from ferryman.context import WorkerContext
-    from ferryman.jobs import JobSpec
+    from ferryman.jobs import Job, JobKeyMode
     from ferryman.tasks.definitions import Definition
+    from ferryman.tasks.enqueuing import JobAdder
     from ferryman.tasks.forms import PayloadForm
     from ferryman.tasks.running import RunOptions
+    from ferryman.tasks.upgrades import Upgrade
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,15 +47,29 @@ class Task(Generic[P, R]):
     defaults: the schedule of its jobs, unless `add_job` is told otherwise
     running: how its jobs are run
     is_async: whether the function must be awaited
+    aliases: names that the task had before; jobs that carry one of them are its own
+    adder: what `enqueue` adds jobs with, which the application sets
     """
 
-    def __init__(self, definition: Definition, identifier: str, defaults: JobSpec, running: RunOptions) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        identifier: str,
+        defaults: JobSpec,
+        running: RunOptions,
+        *,
+        aliases: Iterable[str] = (),
+        upgrade: Upgrade | None = None,
+    ) -> None:
         self.identifier = check_identifier(identifier)
+        self.aliases = _checked_aliases(aliases, identifier)
+        self._upgrade = check_upgrade(upgrade)
         self.defaults = defaults
         self.running = running
         self.function: Callable[..., R] = definition.function
         self.task_class = definition.task_class
         self.is_async = definition.is_async
+        self.adder: JobAdder | None = None
         self._definition = definition
         self._queue_template = QueueTemplate.of(defaults.queue_name)
         # Not the attributes: those of a class would hide ours.
@@ -63,6 +82,11 @@ class Task(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Task {self.identifier!r}: {self.signature}>"
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """Every name that its jobs may carry: its identifier and its aliases."""
+        return self.identifier, *self.aliases
 
     @property
     def signature(self) -> str:
@@ -105,6 +129,53 @@ class Task(Generic[P, R]):
         payload_json = self._stored(form, {form.list_name: listed})
         return NewJob(self.identifier, payload_json[payload_json.index(":") + 1 : -1], self.defaults)
 
+    async def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Add a job with the arguments of the function, through the application's own client.
+
+        `options(…)` before it says when and how: `await send_email.options(delay=…).enqueue(to=…)`.
+        """
+        return await self._adding().add(self.job(*args, **kwargs), None, notify=True, using=None)
+
+    def enqueue_sync(self, /, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """`enqueue` for blocking code, in any thread."""
+        return self._adding().add_blocking(self.job(*args, **kwargs), None, notify=True, using=None)
+
+    def options(
+        self,
+        *,
+        queue_name: str | None = None,
+        run_at: datetime | None = None,
+        delay: timedelta | None = None,
+        max_attempts: int | None = None,
+        job_key: str | None = None,
+        job_key_mode: JobKeyMode | None = None,
+        priority: int | None = None,
+        flags: Sequence[str] | None = None,
+        notify: bool = True,
+        using: Any = None,
+    ) -> Enqueuing[P]:
+        """How to add a job, for `enqueue` or `enqueue_sync` after it: the fields of `JobSpec`, and two of `add_job`.
+
+        notify: False adds the job without waking idle workers, which then find it by polling
+        using: your own connection or session; the job is then part of your transaction
+        """
+        spec = JobSpec(
+            queue_name=queue_name,
+            run_at=run_at,
+            delay=delay,
+            max_attempts=max_attempts,
+            job_key=job_key,
+            job_key_mode=job_key_mode,
+            priority=priority,
+            flags=flags,
+        )
+        return Enqueuing(self.job, self._adding(), spec, notify=notify, using=using)
+
+    def _adding(self) -> JobAdder:
+        if self.adder is None:
+            raise TaskError(f"task {self.identifier!r} belongs to no application, so nothing was added")
+        return self.adder
+
     @property
     def takes_context(self) -> bool:
         """Whether the function has a parameter for the context."""
@@ -113,6 +184,8 @@ class Task(Generic[P, R]):
     def decode(self, payload_json: str, context: WorkerContext | None = None) -> Arguments:
         """What to call `function` with. `InvalidPayloadError` when the payload is not one of this task."""
         shape = self._definition.shape
+        if self._upgrade is not None:
+            payload_json = upgraded(payload_json, self._upgrade)
         try:
             arguments = shape.form.arguments(shape.form.read(payload_json))
         except MismatchError as error:
@@ -157,6 +230,15 @@ class Task(Generic[P, R]):
 
     def _refusal(self, problem: str) -> InvalidPayloadError:
         return InvalidPayloadError(f"{self.signature}: {problem}; nothing was added")
+
+
+def _checked_aliases(aliases: Iterable[str], identifier: str) -> tuple[str, ...]:
+    if isinstance(aliases, str):
+        raise TaskError(f"aliases must be a list of identifiers; got the single string {aliases!r}")
+    checked = tuple(dict.fromkeys(map(check_identifier, aliases)))
+    if identifier in checked:
+        raise TaskError(f"{identifier!r} is the identifier of the task, and cannot be one of its aliases too")
+    return checked
 
 
 def made_of(subject: object, identifier: str) -> Task[..., Any] | None:

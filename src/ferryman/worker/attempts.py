@@ -47,8 +47,10 @@ _NOT_COMMITTED = Failed("the task called complete_in, and returned before that t
 class Attempts:
     """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants.
 
+    name_of: the identifier that a job carries
     may_start: whether a job is still this worker's; asked again after hooks, which may take their time
     counted: makes each attempt count, for a worker that ends after so many
+    traced: lets a tracing library watch the attempts of a task
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class Attempts:
         extensions: Mapping[Any, Any],
         shutting_down: asyncio.Event,
         progress: Progress,
+        name_of: Callable[[Claim], str],
         may_start: Callable[[Claim], bool],
         counted: Callable[[Attempt], Attempt] | None = None,
+        traced: Callable[[Task[..., Any], Attempt], Attempt] | None = None,
     ) -> None:
         self._handlers = handlers
         self._hooks = hooks
@@ -71,8 +75,10 @@ class Attempts:
         self._extensions = extensions
         self._shutting_down = shutting_down
         self._progress = progress
+        self._name_of = name_of
         self._may_start = may_start
         self._counted = counted
+        self._traced = traced
         self._leases: dict[Claim, Lease] = {}
         self._attempts: dict[Task[..., Any], Attempt] = {}
         self._version = hooks.version
@@ -85,6 +91,8 @@ class Attempts:
         attempt = self._attempts.get(task)
         if attempt is None:
             attempt = self._find(task)
+            if self._traced is not None:
+                attempt = self._traced(task, attempt)
             attempt = self._attempts[task] = attempt if self._counted is None else self._counted(attempt)
         return attempt
 
@@ -107,7 +115,7 @@ class Attempts:
         self, make: _Make, task: Task[..., Any], call: Call, claim: Claim, cancelling: Cancelling, *, client: Client
     ) -> Outcome:
         """Make an attempt whose handler may ask for more than its payload."""
-        job = claim.job(task.identifier)  # before anything is noted: a row that cannot be decoded raises
+        job = claim.job(self._name_of(claim))  # before anything is noted: a row that cannot be decoded raises
         lease = self._leases[claim] = Lease(self._client.schema, claim.worker_id, claim.keys)
         lease.learn_keys = lambda: claim.keys
         context = WorkerContext(
@@ -138,7 +146,7 @@ class Attempts:
         context: WorkerContext | None,
         cancelling: Cancelling,
     ) -> Ending:
-        job = claim.job(task.identifier)
+        job = claim.job(self._name_of(claim))
         await self._hooks.emit(JobFetch(job=job, worker_id=claim.worker_id))
         decided = await self._decided_before(job, claim.worker_id)
         if decided is not None:

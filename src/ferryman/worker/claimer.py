@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from datetime import UTC, datetime
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from ferryman.worker.identity import Identity
     from ferryman.worker.options import ForbiddenFlags
     from ferryman.worker.suspects import Suspects
+
+SECONDS_BETWEEN_REGISTRATIONS = 60.0
+"""How long a busy worker may overlook the jobs of a task that was cleaned away and came back under another number."""
 
 
 def _nothing(_: str) -> Sequence[Claim]:
@@ -49,8 +53,10 @@ class Claimer:
         known: Callable[[], Iterable[Claim]] = tuple,
         renewing: asyncio.Lock | None = None,
         suspects: Suspects | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._connection = connection
+        self._clock = clock
         self._identity = identity
         self._identifiers = identifiers
         self._forbidden_flags = forbidden_flags
@@ -63,14 +69,19 @@ class Claimer:
         """The identifiers of our tasks, by the numbers that they have now."""
         self.all_tasks: Mapping[int, str] = {}
         """The same, with the numbers that they had before: jobs that were claimed by these may still run."""
+        self._registered_at = 0.0
+        self.has_claimed = asyncio.Event()
+        """Set when the first claim was answered."""
 
     async def register(self) -> None:
         """Give each of our tasks a number, and learn it."""
         tasks: Mapping[int, str] = {}
+        started_at = self._clock()
         while len(tasks) < len(self._identifiers):
             tasks = task_ids(await self._connection.fetch(working.register_tasks(self._identifiers)))
         # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
         self.tasks, self.all_tasks = tasks, {**self.all_tasks, **tasks}
+        self._registered_at = started_at
 
     async def claim(
         self, wanted: int, borrow: Callable[[str], Sequence[Claim]] = _nothing, *, is_announced: bool = False
@@ -84,6 +95,8 @@ class Claimer:
         worker_id = self._identity.id
         forbidden_flags = await self._flags_to_avoid()
         await self._lost.give_back()
+        if self._clock() >= self._registered_at + SECONDS_BETWEEN_REGISTRATIONS:
+            await self.register()  # a claim that finds jobs does not say whether all our tasks still exist
         reach = self._reaching.reach(is_announced=is_announced)
         call = working.claim_jobs(
             worker_id,
@@ -109,6 +122,7 @@ class Claimer:
             self._lost.suspect(worker_id)
             return await self._claim_again(wanted, claimed)
         self._lost.heard_of(claimed)
+        self.has_claimed.set()
         if claimed.claims:
             sync_points.reach("after_claim")
         self._reaching.came_back(reach, wanted, claimed)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ferryman.database.steps import Row
 
-_JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _LAST_ERROR, _FLAGS = 0, 1, 2, 3, 4, 5, 9, 14
+_JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _QUEUE_NAME, _LAST_ERROR, _FLAGS = 0, 1, 2, 3, 4, 5, 6, 9, 14
 _JOB_COLUMNS = 15
 _ABOUT = range(_JOB_COLUMNS, _JOB_COLUMNS + 7)
 """What the first row tells: a token, all that `Claimed` has, and the ids of the jobs in order."""
@@ -76,6 +76,12 @@ class Claim(msgspec.Struct, gc=False, eq=False):
     def max_attempts(self) -> int:
         """How many attempts it may have."""
         return int(value(self.rows, self.place, _MAX_ATTEMPTS))
+
+    @property
+    def queue_name(self) -> str | None:
+        """The name of its queue."""
+        name: str | None = value(self.rows, self.place, _QUEUE_NAME)
+        return name
 
     @property
     def last_error(self) -> str | None:

@@ -25,7 +25,7 @@ def blocking_client(client: Client, hooks: HookRegistry) -> LazySyncClient:
 
     client: the worker's own, which is open
     """
-    return LazySyncClient(**same_queue(client), hooks=HooksOnLoop(hooks))
+    return LazySyncClient(**same_queue(client), tasks=client._core.tasks, hooks=HooksOnLoop(hooks))  # noqa: SLF001 - as of the same queue
 
 
 class HooksOnLoop(HookRegistry):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ferryman.client.lazy import same_queue
+from ferryman.traces import with_trace_of
 from ferryman.worker import sync_points
 from ferryman.worker.batches import BatchResult
 from ferryman.worker.children import (
@@ -32,7 +33,7 @@ from ferryman.worker.children import (
 from ferryman.worker.deciding import batch_ending, decided_by, retry_seconds
 from ferryman.worker.django_connections import with_usable_connections
 from ferryman.worker.forks import generation, leave_if_forked
-from ferryman.worker.outcomes import Completed, Crash, Ending, Failed, Unstarted, describe, storable_error
+from ferryman.worker.outcomes import Completed, Crash, Ending, Failed, Snoozed, Unstarted, describe, storable_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ferryman.context import WorkerContext
     from ferryman.retries import OnCrash
     from ferryman.tasks import Task
+    from ferryman.traces import Tracing
     from ferryman.worker.cancelling import Cancellations
     from ferryman.worker.children import ChildNote, ChildPool
     from ferryman.worker.claims import Claim
@@ -77,6 +79,7 @@ class Handlers:
     """Calls handlers: on the loop, in a thread, in a child process.
 
     may_start: whether a job is still this worker's; asked again when there is a child process for it
+    tracing: tells a tracing library of jobs, whose spans go on in child processes
     on_crash, max_crashes: what becomes of a job whose process died, unless its task says otherwise
     crash_window: how long a crash counts
     """
@@ -92,6 +95,7 @@ class Handlers:
         on_crash: OnCrash = "requeue",
         max_crashes: int | None = 3,
         crash_window: timedelta = timedelta(hours=72),
+        tracing: Tracing | None = None,
     ) -> None:
         self._threads = threads
         self._children = children
@@ -102,6 +106,7 @@ class Handlers:
         self._on_crash = on_crash
         self._max_crashes = max_crashes
         self._crash_window = crash_window
+        self._tracing = tracing
         self._generation = generation()
 
     def caller(self, task: Task[..., Any]) -> Call:
@@ -164,7 +169,8 @@ class Handlers:
 
     async def _call_in_child(self, task: Task[..., Any], claim: Claim, context: WorkerContext | None) -> Any:
         assert context is not None  # noqa: S101 - asked for by the caller
-        order = ChildOrder.of(task, context.job, context.worker_id, context.lease, _queue_of(context))
+        span = None if self._tracing is None else self._tracing.current()
+        order = ChildOrder.of(task, context.job, context.worker_id, context.lease, _queue_of(context), traceparent=span)
         result = await self._children.run(
             order,
             task.running.timeout,
@@ -184,11 +190,11 @@ class Handlers:
 
     def _after_error(self, task: Task[..., Any], claim: Claim, error: BaseException, *, was_cancelled: bool) -> Ending:
         decided = decided_by(error, task, claim.attempts)
+        if decided is None and isinstance(error, ChildDecidedError):
+            decided = error.decision.ending
         if decided is not None:
-            return decided
+            return _in_its_trace(decided, claim)
         match error:
-            case ChildDecidedError():
-                return error.decision.ending
             case _ if isinstance(error, PoolClosedError) or was_cancelled:
                 # Whatever else a handler makes of its cancellation, that is why it ended.
                 return self._interrupted
@@ -215,10 +221,17 @@ class Handlers:
             self._crash_window.total_seconds(),
             storable_error(
                 f"{describe(error)}. This was crash number {most} within {hours:g} h, so the job failed for good. "
-                f"Fix the cause, then reschedule it with attempts=0.\n\n{told}"
+                f"Fix the cause, then run it again with `ferryman jobs retry {claim.job_id}`.\n\n{told}"
             ),
         )
         return Failed(told, delay=retry_seconds(task, claim.attempts, error), crash=crash)
+
+
+def _in_its_trace(ending: Snoozed | Failed, claim: Claim) -> Snoozed | Failed:
+    """The ending; a payload that the handler has replaced keeps its trace."""
+    if not isinstance(ending, Failed) or ending.payload_json is None:
+        return ending
+    return msgspec.structs.replace(ending, payload_json=with_trace_of(ending.payload_json, claim.payload_json))
 
 
 def _queue_of(context: WorkerContext) -> Mapping[str, Any] | None:

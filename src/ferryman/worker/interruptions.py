@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -12,8 +12,9 @@ from ferryman.hooks import FailureReason, JobRecovery, JobRecoveryResult
 from ferryman.worker.outcomes import Interrupted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ferryman.hooks import HookRegistry
-    from ferryman.tasks import Task
     from ferryman.worker.claims import Claim
 
 logger = logging.getLogger("ferryman.worker")
@@ -27,16 +28,18 @@ HOOK_SECONDS = 3.0
 class Interruptions:
     """Decides about them.
 
+    name_of: the identifier that a job carries, which may be an alias of its task
     delay: seconds until such a job may run again, unless a hook says otherwise
     """
 
-    def __init__(self, hooks: HookRegistry, delay: float) -> None:
+    def __init__(self, hooks: HookRegistry, delay: float, name_of: Callable[[Claim], str]) -> None:
         self._hooks = hooks
+        self._name_of = name_of
         self.usual = Interrupted(INTERRUPTED, delay)
 
-    async def decide(self, task: Task[..., Any], claim: Claim) -> Interrupted | None:
+    async def decide(self, claim: Claim) -> Interrupted | None:
         """What is written about the job; None leaves it locked, for whoever wanted that."""
-        match await self._answer(task, claim) if self._hooks.wants(JobRecovery) else None:
+        match await self._answer(claim) if self._hooks.wants(JobRecovery) else None:
             case JobRecoveryResult.Reschedule(run_at=run_at, attempts=attempts):
                 return replace(self.usual, run_at=run_at, attempts=attempts)
             case JobRecoveryResult.FailWithBackoff():
@@ -46,11 +49,11 @@ class Interruptions:
             case _:
                 return self.usual
 
-    async def _answer(self, task: Task[..., Any], claim: Claim) -> JobRecoveryResult | None:
+    async def _answer(self, claim: Claim) -> JobRecoveryResult | None:
         """What hooks say; None if they could not be asked, or took too long."""
         try:
             event = JobRecovery(
-                job=claim.job(task.identifier),
+                job=claim.job(self._name_of(claim)),
                 worker_id=claim.worker_id,
                 previous_worker_id=claim.worker_id,
                 reason=FailureReason.SHUTDOWN_ABORTED,

@@ -218,6 +218,7 @@ class LendingLane(Lane):
         self._lent = ()
         if borrowed:
             self._waiting[:0] = [replace(each, is_uncertain=is_uncertain, was_lent=True) for each in borrowed]
+            self.empty.clear()  # `has_written` may just have taken it for empty
             self._alarm.ring()
 
     async def _gather(self) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ferryman.client.shared import lent_by_worker
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.cron.scheduling import crontabs_from
 from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerStart
 from ferryman.hooks.telling import Telling
+from ferryman.traces import find_tracing
 from ferryman.worker.attempts import Attempts
 from ferryman.worker.cancelling import Cancellations
 from ferryman.worker.children import ChildPool
@@ -46,8 +49,10 @@ if TYPE_CHECKING:
     from ferryman.client import Client
     from ferryman.errors import SchemaError
     from ferryman.hooks.kinds import Observer
-    from ferryman.tasks import Task
+    from ferryman.tasks import Task, TaskRegistry
+    from ferryman.traces import Tracing
     from ferryman.worker.alarm import Alarm
+    from ferryman.worker.attempts import Attempt
     from ferryman.worker.claims import Claim
     from ferryman.worker.duties import Duty
     from ferryman.worker.identity import Identity
@@ -64,6 +69,10 @@ logger = logging.getLogger("ferryman.worker")
 
 MOST_UNSETTLED_PER_SLOT = 100
 """Beyond this many outcomes that wait to be written, or that hooks wait to hear of, no more jobs are claimed."""
+SECONDS_FOR_FIRST_CLAIM = 1.0
+"""How long other duties wait for it at most: claiming may be held up, and must not hold them up as well."""
+SECONDS_FOR_FIRST_JOBS = 0.02
+"""How long other duties let the first jobs begin."""
 SECONDS_AFTER_HURRY = 5.0
 """How long the last writes may take when the worker shall end at once."""
 SECONDS_FOR_SHUTDOWN_HOOKS = 5.0
@@ -71,13 +80,26 @@ SECONDS_FOR_SHUTDOWN_HOOKS = 5.0
 
 
 class Life:
-    """The parts of a running worker, and what they tell each other."""
+    """The parts of a running worker, and what they tell each other.
+
+    tasks: those of the application that this worker runs
+    """
 
     def __init__(
-        self, app: App, options: WorkerOptions, client: Client, *, identity: Identity, stop: Stopping, alarm: Alarm
+        self,
+        app: App,
+        tasks: TaskRegistry,
+        options: WorkerOptions,
+        client: Client,
+        *,
+        identity: Identity,
+        stop: Stopping,
+        alarm: Alarm,
     ) -> None:
         self._app = app
+        self._tasks = tasks
         self._options = options
+        self._tracing = find_tracing(is_wanted=app.settings.tracing)
         self._client = client
         self._identity = identity
         self._stop = stop
@@ -101,7 +123,7 @@ class Life:
         self._claimer = Claimer(
             self._connection,
             identity,
-            sorted(app.tasks),
+            tasks.names,
             forbidden_flags=options.forbidden_flags,
             use_local_time=options.use_local_time,
             durable=options.durable_claims,
@@ -132,18 +154,26 @@ class Life:
 
     async def run(self, *, once: bool) -> None:
         """Live. What cannot be gone on with is raised at the end, after everything that ran is settled."""
+        with lent_by_worker(self._app.clients, self._client, self._blocking_client):
+            await self._live(once=once)
+        if self._problem is not None:
+            raise self._problem
+
+    async def _live(self, *, once: bool) -> None:
         options, client = self._options, self._client
         await self._announce(WorkerInit(client=client, schema=client.schema.name, concurrency=options.concurrency))
         async with self._duties(listens=options.use_notification_delivery and not once):
+            if self._recovering is not None and not self._stop.begun.is_set():
+                self._recovering.begin()
             await self._persist("registering tasks", self._claimer.register)
             if self._recovering is not None:
-                await self._persist("registering the worker", self._recovering.start)
+                await self._persist("registering the worker", self._recovering.registered)
             await self._announce(WorkerStart(client=client, worker_id=self._identity.id, extensions=options.extensions))
             logger.info(
                 "worker %s runs %d task%s",
                 self._identity.id,
-                len(self._app.tasks),
-                "" if len(self._app.tasks) == 1 else "s",
+                len(self._tasks),
+                "" if len(self._tasks) == 1 else "s",
                 extra={"event": "worker_started", "worker_id": self._identity.id},
             )
             is_error = True
@@ -157,8 +187,6 @@ class Life:
                 raise
             finally:
                 await self._end_undisturbed(is_error=is_error or self._problem is not None)
-        if self._problem is not None:
-            raise self._problem
 
     async def _announce(self, event: Observer) -> None:
         """Tell hooks of something before the first job. One that hangs cannot keep the worker from ending."""
@@ -176,7 +204,7 @@ class Life:
         if once:
             await self._run_once()
             return
-        async with in_background(self._make_scheduler().run, "schedule crontabs"):
+        async with in_background(self._after_first_claim(self._make_scheduler().run), "schedule crontabs"):
             if self._options.local_queue is None:
                 await self._claim_loop.run()
             else:
@@ -316,7 +344,8 @@ class Life:
         if self._recycling is not None:
             duties["watch memory"] = self._recycling.watch
         if self._recovering is not None:
-            duties |= {"recover": self._recovering.run, "delete old records": self._recovering.prune}
+            duties["recover"] = self._after_first_claim(self._recovering.run)
+            duties["delete old records"] = self._after_first_claim(self._recovering.prune)
         if self._waiting_list is not None:
             duties["list waiting jobs"] = self._waiting_list.run
         if listens:
@@ -330,7 +359,7 @@ class Life:
                 is_behind_pooler=lambda: pool.is_behind_pooler,
                 poll_seconds=options.poll_interval.total_seconds(),
             )
-            duties |= {"listen": self._listener.run, "watch the schema": schema_watch.run}
+            duties |= {"listen": self._after_first_claim(self._listener.run), "watch the schema": schema_watch.run}
         if options.shutdown.shutdown_signal is not None:
             duties["wait for the shutdown signal"] = partial(self._stop.after, options.shutdown.shutdown_signal())
         async with AsyncExitStack() as stack:
@@ -347,6 +376,18 @@ class Life:
             if options.blocked_loop_threshold is not None:
                 stack.enter_context(LoopWatch(_seconds(options.blocked_loop_threshold), self._running.describe))
             yield
+
+    def _after_first_claim(self, duty: Duty) -> Duty:
+        """The same, but not in the way of the first claim and its jobs: not for a connection, nor for the processor."""
+
+        async def wait_and_do() -> None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SECONDS_FOR_FIRST_CLAIM):
+                    await self._claimer.has_claimed.wait()
+                    await asyncio.sleep(SECONDS_FOR_FIRST_JOBS)
+            await duty()
+
+        return wait_and_do
 
     async def _say_goodbye(self, recovering: Recovering) -> None:
         await recovering.close(has_settled_all=self._settler.unsettled == 0)
@@ -447,7 +488,11 @@ class Life:
         return 0 if self._is_fenced() else self._options.concurrency - len(self._running)
 
     def _task_of(self, claim: Claim) -> Task[..., Any]:
-        return self._app.registry[self._claimer.all_tasks[claim.task_id]]
+        return self._tasks.find(self._name_of(claim))
+
+    def _name_of(self, claim: Claim) -> str:
+        """The identifier that the job carries, which may be an alias of its task."""
+        return self._claimer.all_tasks[claim.task_id]
 
     def _make_recycling(self) -> Recycling | None:
         options = self._options
@@ -467,19 +512,20 @@ class Life:
             self._client,
             self._identity,
             options.recovery.settings,
-            tasks=self._app.tasks.values(),
+            tasks=self._tasks.values(),
             hooks=options.hooks,
             concurrency=options.concurrency,
             prefetches=options.local_queue is not None,
             state=self._state.take,
             on_swept=self._was_swept,
             on_recovered=self._wake,
+            tracing=self._tracing,
         )
 
     def _make_running(self) -> Running:
         options = self._options
         delay = options.shutdown.interrupted_job_retry_delay.total_seconds()
-        interruptions = Interruptions(options.hooks, delay)
+        interruptions = Interruptions(options.hooks, delay, self._name_of)
         cancellations = Cancellations(self._stop)
         attempts = Attempts(
             Handlers(
@@ -491,6 +537,7 @@ class Life:
                 on_crash=options.recovery.settings.on_crash,
                 max_crashes=options.recovery.settings.max_crashes,
                 crash_window=options.recovery.settings.crash_window,
+                tracing=self._tracing,
             ),
             hooks=options.hooks,
             client=self._client,
@@ -498,8 +545,10 @@ class Life:
             extensions=options.extensions,
             shutting_down=self._stop.begun,
             progress=self._progress,
+            name_of=self._name_of,
             may_start=self._may_start,
             counted=None if self._recycling is None else self._recycling.counted,
+            traced=None if self._tracing is None else self._make_traced(self._tracing),
         )
         return Running(
             attempts,
@@ -516,6 +565,11 @@ class Life:
             interruptions=interruptions,
             on_end=self._has_free_slot,
         )
+
+    def _make_traced(self, tracing: Tracing) -> Callable[[Task[..., Any], Attempt], Attempt]:
+        from ferryman.worker.tracing import TracedAttempts  # noqa: PLC0415 - not every worker is traced
+
+        return TracedAttempts(tracing, lambda claim: claim.worker_id != self._identity.id).of
 
     def _make_marks(self) -> StartMarks | None:
         if self._recovering is None:

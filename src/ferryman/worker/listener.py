@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferryman.worker")
 
 CHANNELS = ("jobs:insert", "worker:migrate")
-SECONDS_BETWEEN_PROOFS = 30.0
-"""A connection that a firewall has dropped stays silent for ever; only a question shows it."""
+SECONDS_BETWEEN_PROOFS = 60.0
+"""The system watches over the connection; only a question shows that the server has forgotten what we listen to."""
 SECONDS_FOR_AN_ANSWER = 10.0
 
 

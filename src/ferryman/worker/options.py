@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from dataclasses import InitVar, dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferryman.cron.scheduling import crontabs_from
 from ferryman.errors import ConfigurationError, CrontabError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     ForbiddenFlags: TypeAlias = Sequence[str] | Callable[[], Sequence[str] | Awaitable[Sequence[str]]]
 
+
+T = TypeVar("T")
 
 LEAST_MEMORY = 16 * 1024 * 1024
 """Python itself takes as much: whoever gives less means another unit."""
@@ -47,6 +50,24 @@ class WorkerShutdownConfig:
     interrupted_job_retry_delay: timedelta = timedelta(seconds=30)
 
 
+def _refusing_unknown(kind: type[T]) -> type[T]:
+    """Let the class say which option is meant, instead of Python's `unexpected keyword argument`."""
+    made: Any = kind.__init__
+    known: Mapping[str, object] = getattr(kind, "__dataclass_fields__")  # noqa: B009 - init-only options are there too
+
+    @functools.wraps(made)
+    def init(self: T, **given: Any) -> None:
+        if not known.keys() >= given.keys():
+            from ferryman.worker.option_names import refuse_unknown_options  # noqa: PLC0415 - only for a mistake
+
+            refuse_unknown_options(given, known)
+        made(self, **given)
+
+    setattr(kind, "__init__", init)  # noqa: B010 - type checkers shall see the one of the dataclass
+    return kind
+
+
+@_refusing_unknown
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     """How a worker behaves.
@@ -55,6 +76,8 @@ class WorkerOptions:
     poll_interval: how often to look for jobs when nothing is heard; new jobs are announced, so this is a safety net
     use_notification_delivery: False never listens for announcements, and finds jobs by polling alone
     use_local_time: take this machine's clock instead of the database's
+    tasks: identifiers of the tasks that this worker runs; the jobs of others are left to others (default: all tasks)
+    not_tasks: identifiers of tasks that it does not run
     forbidden_flags: jobs with any of these are left to others; a list, or a function that is asked before each claim
     durable_claims: False starts jobs before their claim is on the server's disk. They start sooner, and run twice if
         the server crashes at that moment; jobs of named queues never do
@@ -83,6 +106,8 @@ class WorkerOptions:
     poll_interval: timedelta = timedelta(seconds=2)
     use_notification_delivery: bool = True
     use_local_time: bool = False
+    tasks: Sequence[str] | None = None
+    not_tasks: Sequence[str] = ()
     forbidden_flags: ForbiddenFlags = ()
     durable_claims: bool = True
     max_connections: int = 10
@@ -180,6 +205,9 @@ class WorkerOptions:
                 check()
             except (ConfigurationError, CrontabError) as error:
                 problems.append(str(error))
-        if isinstance(self.forbidden_flags, str):
-            problems.append("forbidden_flags must be a list of flags, not a single string")
+        problems.extend(
+            f"{name} must be a list of {things}, not a single string"
+            for name, things in (("forbidden_flags", "flags"), ("tasks", "identifiers"), ("not_tasks", "identifiers"))
+            if isinstance(getattr(self, name), str)
+        )
         return problems

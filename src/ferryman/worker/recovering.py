@@ -19,13 +19,11 @@ from ferryman.database.sessions import AsyncSession
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.hooks.telling import Teller
 from ferryman.queries import beating, working
-from ferryman.recovery import retention
 from ferryman.recovery.beats import Beats
 from ferryman.recovery.metadata import worker_metadata
 from ferryman.recovery.observation_log import HeldLock
 from ferryman.recovery.policies import own_policies, store_policies
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.sweeping import Progress, Sweep, sweep_into
 from ferryman.recovery.vain_sweeps import VainSweeps
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.trouble import Trouble
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from ferryman.recovery.settings import RecoverySettings
     from ferryman.recovery.watching import Dead
     from ferryman.tasks import Task
+    from ferryman.traces import Tracing
     from ferryman.worker.identity import Identity
 
     R = TypeVar("R")
@@ -62,6 +61,7 @@ class Recovering:
     state: what the worker is doing, written down with each beat
     on_swept: called on the event loop when others have taken our jobs; the identity is a new one by then
     on_recovered: called when jobs were recovered, which we may run ourselves; behind a pooler nobody hears of them
+    tracing: told of the attempts that died
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Recovering:
         state: Callable[[], Mapping[str, Any]],
         on_swept: Callable[[], None],
         on_recovered: Callable[[], None],
+        tracing: Tracing | None = None,
     ) -> None:
         self._client = client
         self._identity = identity
@@ -85,6 +86,7 @@ class Recovering:
         self._hooks = hooks
         self._on_swept = on_swept
         self._on_recovered = on_recovered
+        self._tracing = tracing
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm()
         self._registered = asyncio.Event()
@@ -98,7 +100,7 @@ class Recovering:
         metadata = worker_metadata(
             settings,
             version=ferryman.__version__,
-            tasks=[task.identifier for task in self._tasks],
+            tasks=[name for task in self._tasks for name in task.identifiers],
             concurrency=concurrency,
             prefetches=prefetches,
             policies=own_policies(self._tasks),
@@ -120,11 +122,13 @@ class Recovering:
         beats = self._beats
         return not beats.lease.is_safe(beats.clock())
 
-    async def start(self) -> None:
-        """Register. Comes back when others know of us, and of what a crash means for our tasks."""
+    def begin(self) -> None:
+        """Connect and register, on the thread of the beats."""
+        self._beats.start()
+
+    async def registered(self) -> None:
+        """Come back when others know of us, and of what a crash means for our tasks."""
         await self._perform(store_policies(self._tasks))
-        if not self._registered.is_set():
-            self._beats.start()
         await self._registered.wait()
 
     async def close(self, *, has_settled_all: bool) -> None:
@@ -134,6 +138,9 @@ class Recovering:
 
     async def run(self) -> None:
         """Recover what dead workers have left, until cancelled."""
+        # Not when the first worker is found dead: a program that was upgraded meanwhile must not mix two releases.
+        import ferryman.recovery.sweeping  # noqa: F401, PLC0415 - nor before the first claim, which does not need it
+
         interval = self._settings.sweep_interval.total_seconds()
         next_sweep = time.monotonic() + _about(interval)
         while True:
@@ -152,6 +159,8 @@ class Recovering:
 
     async def prune(self) -> None:
         """Forget old records every hour, until cancelled. Apart from sweeps: a backlog of records takes its time."""
+        from ferryman.recovery import retention  # noqa: PLC0415 - as above
+
         trouble = Trouble("deleting old records")
         await asyncio.sleep(_about(SECONDS_UNTIL_PRUNING))
         while True:
@@ -190,6 +199,8 @@ class Recovering:
         return result.recovered_count > 0
 
     async def _carry_out(self, observed: Sequence[Dead] | None, *, finds_orphans: bool) -> SweepStaleWorkersResult:
+        from ferryman.recovery.sweeping import Progress, Sweep, sweep_into  # noqa: PLC0415 - see `run`
+
         sweep = Sweep(
             schema_name=self._client.schema.name,
             settings=self._settings,
@@ -197,6 +208,7 @@ class Recovering:
             hooks=self._hooks,
             observed=observed,
             finds_orphans=finds_orphans,
+            tracing=self._tracing,
         )
         progress = Progress()
         try:

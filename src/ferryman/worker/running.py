@@ -178,7 +178,7 @@ class Running:
             extra={"event": "cancellation_ignored", "job_id": claim.job_id},
         )
         self._cancellations.cancel(claim, task)
-        await self._settle_interrupted(self._find_task(claim), claim, self._interruptions.usual)
+        await self._settle_interrupted(claim, self._interruptions.usual)
 
     def describe(self, task: asyncio.Task[object]) -> str | None:
         """For the log: the job that an asyncio task runs. From any thread."""
@@ -279,7 +279,7 @@ class Running:
         try:
             if claim in self._tasks:  # else it was given up, and is settled already
                 if isinstance(outcome, Interrupted):
-                    await self._settle_interrupted(self._find_task(claim), claim, outcome)
+                    await self._settle_interrupted(claim, outcome)
                 else:
                     self._settler.settle(claim, outcome)
         finally:
@@ -305,11 +305,11 @@ class Running:
         except Exception:  # noqa: BLE001 - what handlers put there may be compared in any way
             return False
 
-    async def _settle_interrupted(self, task: Task[..., Any], claim: Claim, outcome: Interrupted) -> None:
+    async def _settle_interrupted(self, claim: Claim, outcome: Interrupted) -> None:
         decided: Interrupted | None = outcome
         try:
             if self._stop.begun.is_set() or self._stop.was_cancelled:
-                decided = await self._interruptions.decide(task, claim)
+                decided = await self._interruptions.decide(claim)
         finally:  # whatever becomes of the question, the job is settled
             if decided is None:
                 self._settler.leave_locked(claim)

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ferryman.errors import DatabaseError
-from ferryman.schema.refusals import MigrationUnderWayError
+from ferryman.schema.refusals import GivenWayError, MigrationUnderWayError
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.trouble import Trouble
 
@@ -25,6 +25,8 @@ logger = logging.getLogger("ferryman.worker")
 
 _FOR_EVER = 86_400.0
 SECONDS_BETWEEN_LOOKS = 1.0
+# Another program is expected to end these. Until it has, a worker that gives heartbeats starts no job.
+_PASSING = (GivenWayError, MigrationUnderWayError)
 
 
 class SchemaWatch:
@@ -35,6 +37,7 @@ class SchemaWatch:
         self._give_up = give_up
         self._alarm = Alarm()
         self._trouble = Trouble("reading the revision of the schema")
+        self._waits_for: type[SchemaError] | None = None
 
     def announced(self) -> None:
         """Somebody has migrated a schema of this database."""
@@ -50,9 +53,12 @@ class SchemaWatch:
                 await self._look_again_in(self._trouble.pause_after(error))
                 continue
             self._trouble.is_over()
-            if isinstance(problem, MigrationUnderWayError):
+            if isinstance(problem, _PASSING):
+                self._say_that_it_waits(problem)
                 await self._look_again_in(SECONDS_BETWEEN_LOOKS)
-            elif problem is not None:
+                continue
+            self._waits_for = None
+            if problem is not None:
                 logger.error(
                     "the schema was migrated, and this worker cannot go on: %s",
                     problem,
@@ -60,6 +66,11 @@ class SchemaWatch:
                 )
                 self._give_up(problem)
                 return
+
+    def _say_that_it_waits(self, problem: SchemaError) -> None:
+        if self._waits_for is not type(problem):
+            self._waits_for = type(problem)
+            logger.warning("this worker waits with its jobs: %s", problem, extra={"event": "schema_awaited"})
 
     async def _look_again_in(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

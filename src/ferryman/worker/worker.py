@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ferryman.app import App
     from ferryman.client import Client
+    from ferryman.tasks import TaskRegistry
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -69,6 +70,18 @@ class Worker:
         if self._stopping is not None:
             self._stopping.request(by_signal=by_signal)
 
+    def create_utils(self) -> Client:
+        """A client of the same queue, with the worker's hooks and time mode.
+
+            async with worker.create_utils() as client: ...
+
+        It has connections of its own, so it can be used before, during and after `run()`.
+        """
+        options = self._options
+        return self._app.client(
+            use_local_time=options.use_local_time, max_connections=options.max_connections, hooks=options.hooks
+        )
+
     async def run(self) -> None:
         """Run jobs until told to stop, or until `max_jobs` or `max_memory` is reached. Trouble with the database never
         ends it.
@@ -86,7 +99,7 @@ class Worker:
         if self._stopping is not None:
             raise ConfigurationError("this worker has run already; make a new one")
         refuse_while_importing()
-        self._check_app()
+        tasks = self._check_app()
         stop = self._stopping = Stopping(self._alarm.ring)
         for by_signal in self._stop_requests[:1]:
             stop.request(by_signal=by_signal)
@@ -99,16 +112,15 @@ class Worker:
                 async with self._connected(stop) as client:
                     if client is None:
                         return
-                    self._life = Life(self._app, options, client, identity=self._identity, stop=stop, alarm=self._alarm)
+                    self._life = Life(
+                        self._app, tasks, options, client, identity=self._identity, stop=stop, alarm=self._alarm
+                    )
                     await self._life.run(once=once)
 
     @asynccontextmanager
     async def _connected(self, stop: Stopping) -> AsyncIterator[Client | None]:
         """A client, and the schema there; None when we were told to stop while the server did not answer."""
-        options, is_ready = self._options, False
-        client = self._app.client(
-            use_local_time=options.use_local_time, max_connections=options.max_connections, hooks=options.hooks
-        )
+        client, is_ready = self.create_utils(), False
         try:
             async with stop.limiting(0.0):
                 await client.open()
@@ -133,12 +145,26 @@ class Worker:
             async with stop.limiting(_FOR_EVER):
                 await stack.aclose()
 
-    def _check_app(self) -> None:
-        """Refuse tasks that could not run before the first job meets them, and schedules that cannot be told apart."""
-        self._app.registry.check()
+    def _check_app(self) -> TaskRegistry:
+        """The tasks to run. Refuses those that could not run, and schedules that cannot be told apart."""
+        tasks = self._chosen_tasks()
+        tasks.check()
         crontabs_from([*self._app.crontabs, *crontabs_from(self._options.crontabs)])
-        in_children = [TaskPlace.of(task) for task in self._app.tasks.values() if task.running.run_in == "process"]
+        in_children = [TaskPlace.of(task) for task in tasks.values() if task.running.run_in == "process"]
         if any(place.is_in_the_script for place in in_children):
             from ferryman.worker.children.unguarded import refuse_unguarded_script  # noqa: PLC0415 - of few programs
 
             refuse_unguarded_script()
+        return tasks
+
+    def _chosen_tasks(self) -> TaskRegistry:
+        """The tasks of the application, or those that the options name; `UnknownTaskError` for a name of none."""
+        everything, options = self._app.registry, self._options
+        if options.tasks is None and not options.not_tasks:
+            return everything
+        chosen = everything.only(options.tasks, without=options.not_tasks)
+        if not chosen:
+            raise ConfigurationError(
+                "tasks and not_tasks leave no task for this worker. Name others, or fewer in not_tasks."
+            )
+        return chosen

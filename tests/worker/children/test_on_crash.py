@@ -84,6 +84,7 @@ async def test_a_job_whose_child_dies_again_and_again_fails_for_good_at_its_last
     if limit is not None:
         assert (job.attempts, job.flags, event) == (job.max_attempts, None, "JobPermanentlyFail")
         assert "This was crash number 2 within 72 h, so the job failed for good." in job.last_error
+        assert f"`ferryman jobs retry {job.id}`" in job.last_error
 
 
 async def test_an_ordinary_end_between_two_crashes_lets_them_count_no_longer(

@@ -15,11 +15,15 @@ from ferryman.cli.numbers import MAX_ATTEMPTS, PRIORITY
 from ferryman.cli.payload import json_payload
 from ferryman.cli.tables import timestamp
 from ferryman.cli.times import moment
+from ferryman.cli.worker.finding import find_app
+from ferryman.errors import InvalidPayloadError, UnknownTaskError
+from ferryman.jobs import NewJob
+from ferryman.payloads import encode_payload
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ferryman import Job, SyncClient
+    from ferryman import App, Job, SyncClient
 
 _MODES = [mode.value.replace("_", "-") for mode in JobKeyMode]
 
@@ -44,6 +48,12 @@ class AddedReport:
 @click.command()
 @click.argument("identifier")
 @click.argument("payload", type=json_payload, required=False)
+@click.option(
+    "--app",
+    type=find_app,
+    metavar="MODULE[:APP]",
+    help="Check the task and the payload, and take the options that the task has in this application.",
+)
 @click.option("--queue", metavar="NAME", help="Jobs of one queue run one at a time.")
 @click.option(
     "--run-at", type=moment, metavar="TIME", help="Not before this time: ISO 8601 with a zone, or +5m, +1h30m."
@@ -59,6 +69,7 @@ def add(
     *,
     identifier: str,
     payload: Any,
+    app: App | None,
     queue: str | None,
     run_at: datetime | None,
     max_attempts: int | None,
@@ -69,11 +80,13 @@ def add(
 ) -> AddedReport:
     """Add a job for any task.
 
-    PAYLOAD is JSON, by default {}; `-` reads it from standard input. The task need not be known on this machine.
+    PAYLOAD is JSON, by default {}; `-` reads it from standard input. The task need not be known on this machine. With
+    --app it must be a task of the application, whose queue, max_attempts and other options hold unless given here.
 
     \b
     Example:
       ferryman jobs add send_email '{"to": "a@b.c"}' --queue user:1 --run-at +5m
+      ferryman jobs add send_email '{"to": "a@b.c"}' --app tasks
       ferryman jobs add import - < rows.json
     """
     if key_mode is not None and key is None:
@@ -87,4 +100,22 @@ def add(
         priority=priority,
         flags=flags or None,
     )
-    return AddedReport(client.add_raw_job(identifier, payload, spec))
+    if app is None:
+        return AddedReport(client.add_raw_job(identifier, payload, spec))
+    return AddedReport(client.add_job(_checked(app, identifier, payload), spec))
+
+
+def _checked(app: App, identifier: str, payload: Any) -> NewJob:
+    """The job as the application itself would add it, or an error that says why no worker could run it."""
+    payload_json = encode_payload({} if payload is None else payload)
+    try:
+        task = app.registry.find(identifier)
+        task.decode(payload_json)
+    except (InvalidPayloadError, UnknownTaskError) as error:
+        raise type(error)(f"{error}. Nothing was added.") from None
+    except Exception as error:
+        raise InvalidPayloadError(
+            f"the upgrade of task {task.identifier!r} fails with this payload: {type(error).__name__}: {error}. "
+            "Nothing was added."
+        ) from error
+    return NewJob(task.identifier, payload_json, task.spec_for(payload_json))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import rows_command
 from ferryman.cli.jobs.changes import ChangeReport, ids_argument
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @ids_argument
-@database_command
+@rows_command
 def complete(client: SyncClient, *, job_ids: tuple[int, ...]) -> ChangeReport:
     """Delete jobs as if they had run.
 

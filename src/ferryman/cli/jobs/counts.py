@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import rows_command
 from ferryman.cli.tables import counts_line
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class CountsReport:
 
 
 @click.command()
-@database_command
+@rows_command
 def counts(client: SyncClient) -> CountsReport:
     """Count jobs by state.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import rows_command
 from ferryman.cli.jobs.changes import ChangeReport, ids_argument
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @ids_argument
 @click.option("--reason", metavar="TEXT", help="Becomes the job's last error.")
-@database_command
+@rows_command
 def fail(client: SyncClient, *, job_ids: tuple[int, ...], reason: str | None) -> ChangeReport:
     """Let jobs fail for good.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferryman import JobState
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import rows_command
 from ferryman.cli.job_form import job_document
 from ferryman.cli.numbers import LARGEST_ID, MAX_PAGE_SIZE, Whole
 from ferryman.cli.tables import counts_line, jobs_table
@@ -56,7 +56,7 @@ class ListReport:
 @click.option("--flag", "flags", multiple=True, metavar="FLAG", help="Only jobs with this flag; several mean all.")
 @click.option("--limit", type=Whole(1, MAX_PAGE_SIZE), default=PAGE_SIZE, show_default=True, help="The size of a page.")
 @click.option("--after", type=Whole(0, LARGEST_ID), metavar="ID", help="Only jobs with a greater id.")
-@database_command
+@rows_command
 def list_jobs(
     client: SyncClient,
     *,

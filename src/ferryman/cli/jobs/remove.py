@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferryman.cli.clean import clean_line
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import rows_command
 from ferryman.cli.failures import NotFoundError
 from ferryman.cli.job_form import job_document
 
@@ -37,7 +37,7 @@ class RemovedReport:
 
 @click.command()
 @click.argument("key")
-@database_command
+@rows_command
 def remove(client: SyncClient, *, key: str) -> RemovedReport:
     """Remove the job that has a key.
 

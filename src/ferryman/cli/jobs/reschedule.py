@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferryman import JobState, RescheduleJobOptions
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import rows_command
 from ferryman.cli.jobs.changes import ChangeReport, ids_argument
 from ferryman.cli.numbers import ATTEMPTS, MAX_ATTEMPTS, PRIORITY
 from ferryman.cli.times import moment
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--priority", type=PRIORITY, help="Smaller runs first.")
 @click.option("--attempts", type=ATTEMPTS, help="Attempts made so far; 0 lets a failed job start afresh.")
 @click.option("--max-attempts", type=MAX_ATTEMPTS, help="Attempts before the job fails for good.")
-@database_command
+@rows_command
 def reschedule(
     client: SyncClient,
     *,

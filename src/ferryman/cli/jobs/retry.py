@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferryman import JobState
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import rows_command
 from ferryman.cli.jobs.changes import ChangeReport
 from ferryman.cli.numbers import JOB_ID
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("job_ids", metavar="[ID...]", type=JOB_ID, nargs=-1)
 @click.option("--task", metavar="IDENTIFIER", help="All failed jobs of this task.")
 @click.option("--state", type=click.Choice([JobState.FAILED.value]), help="All failed jobs, or those of --task.")
-@database_command
+@rows_command
 def retry(client: SyncClient, *, job_ids: tuple[int, ...], task: str | None, state: str | None) -> ChangeReport:
     """Let failed jobs run again.
 

@@ -10,12 +10,13 @@ import msgspec
 from rich.text import Text
 
 from ferryman.cli.clean import clean_line, clean_lines
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import rows_command
 from ferryman.cli.failures import NotFoundError
 from ferryman.cli.job_form import job_document
 from ferryman.cli.numbers import JOB_ID
 from ferryman.cli.tables import facts_lines, styled_state, text_or_dash, timestamp
 from ferryman.errors import SchemaMissingError
+from ferryman.traces import without_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +45,7 @@ class JobReport:
         """The short fields in a table, then the payload and the last error in full."""
         yield facts_lines(_facts(self.job, self.progress))
         yield Text("\npayload", "bold")
-        yield Text(_indented(self.job.payload_json))
+        yield Text(_indented(without_trace(self.job.payload_json)))
         if self.job.last_error is not None:
             yield Text("\nlast error", "bold")
             yield Text(clean_lines(self.job.last_error))
@@ -71,6 +72,7 @@ def _facts(job: Job, progress: JobProgress | None) -> dict[str, str | Text]:
         "created at": timestamp(job.created_at),
         "updated at": timestamp(job.updated_at),
         "revision": str(job.revision),
+        **({} if job.trace_id is None else {"trace": job.trace_id}),
     }
 
 
@@ -104,7 +106,7 @@ def _indented(payload: str) -> str:
 
 @click.command()
 @click.argument("job_id", metavar="ID", type=JOB_ID)
-@database_command
+@rows_command
 def show(client: SyncClient, *, job_id: int) -> JobReport:
     """Show everything about a job.
 

@@ -14,6 +14,10 @@ from ferryman.cli.lazy import LazyGroup
             "ferryman.cli.schema.changes:uninstall_extensions",
             "Drop Ferryman's own objects, and leave Graphile's as they are.",
         ),
+        "give-way": (
+            "ferryman.cli.schema.giving_way:give_way",
+            "Let a Rust worker migrate a schema of Node 0.16 or 0.17.",
+        ),
     },
 )
 def schema() -> None:

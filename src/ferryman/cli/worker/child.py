@@ -10,10 +10,10 @@ from typing import NoReturn
 import msgspec
 
 from ferryman.cli.guard import guarded
-from ferryman.cli.manner import Manner
 from ferryman.cli.worker.logs import set_up_logs
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.status_line import make_room
+from ferryman.cli.worker.turns import Turns
 from ferryman.cli.worker.vitals import Vitals
 from ferryman.cli.worker.working import WorkerProcess
 from ferryman.worker.children.lifeline import die_with_parent
@@ -28,7 +28,8 @@ def main(descriptor: int, parent_pid: int) -> NoReturn:
     sys.argv = ["ferryman", "worker", plan.target]
     if plan.counts:
         make_room()
-    set_up_logs(plan.log_format, plan.log_level, verbose=plan.verbose)
+    turns = None if plan.log_turns is None else Turns.inherited(plan.log_turns)
+    set_up_logs(plan.log_format, plan.log_level, verbose=plan.verbose, turns=turns)
     vitals = Vitals()
     channel.setblocking(False)
 
@@ -36,7 +37,7 @@ def main(descriptor: int, parent_pid: int) -> NoReturn:
         with suppress(OSError):  # a supervisor that is slow to read gets the next one
             channel.send(msgspec.json.encode(vitals) + b"\n")
 
-    sys.exit(guarded(WorkerProcess(plan, vitals, pulse).run, Manner(debug=plan.debug)))
+    sys.exit(guarded(WorkerProcess(plan, vitals, pulse).run, plan.manner))
 
 
 def _line(channel: socket.socket) -> bytes:

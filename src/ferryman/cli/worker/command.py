@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
 from ferryman.cli.loops import CHOICES
 from ferryman.cli.numbers import CONCURRENCY, CONNECTIONS, JOBS, MEMORY, MOST_SECONDS, PORT, PROCESSES, Number, Whole
@@ -16,6 +17,7 @@ from ferryman.cli.worker.logs import set_up_logs
 from ferryman.cli.worker.plan import Plan
 from ferryman.cli.worker.status_line import StatusLine, make_room
 from ferryman.cli.worker.supervising import Supervisor
+from ferryman.cli.worker.turns import Turns
 from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Vitals
 from ferryman.cli.worker.watching import Watch
 from ferryman.cli.worker.working import WorkerProcess
@@ -76,6 +78,20 @@ _OPTIONS = [
         help="How often to look for jobs when none is announced.  [default: 2]",
     ),
     click.option("--no-listen", is_flag=True, help="Find jobs by polling alone, as behind a transaction pooler."),
+    click.option(
+        "--task",
+        "tasks",
+        multiple=True,
+        metavar="NAME",
+        help="Run jobs of this task only. May be given several times.  [default: all tasks of the application]",
+    ),
+    click.option(
+        "--not-task",
+        "not_tasks",
+        multiple=True,
+        metavar="NAME",
+        help="Leave jobs of this task to other workers. May be given several times.",
+    ),
     click.option(
         "--forbidden-flag",
         "forbidden_flags",
@@ -229,16 +245,18 @@ def run_workers(
     probes = Probes(host=health_host, port=health_port, patience=stuck_after)
     has_status_line = _is_watched() and given["log_format"] == "text" and not given.get("once")
     plan = Plan(**given, counts=has_status_line, probes=probes.port is not None)
+    is_alone = processes == 1 and not reload and not plan.needs_replacing
+    turns = None if is_alone else Turns.new()
     everyone = [Vitals() for _ in range(processes)]
     watch = Watch(everyone, StatusLine(sys.stderr) if has_status_line else None, patience=probes.patience)
     if has_status_line:
         make_room()
-    set_up_logs(plan.log_format, plan.log_level, verbose=plan.verbose)
+    set_up_logs(plan.log_format, plan.log_level, verbose=plan.verbose, turns=turns)
     _answer_probes(probes, everyone)
     try:
-        if processes == 1 and not reload and not plan.needs_replacing:
-            return WorkerProcess(plan, everyone[0], watch.look).run()
-        return Supervisor(plan, watch, reload=reload).run()
+        if turns is None:
+            return WorkerProcess(plan, everyone[0], watch.look, watch.stop).run()
+        return Supervisor(msgspec.structs.replace(plan, log_turns=turns.descriptor), watch, reload=reload).run()
     finally:
         watch.end()
 

@@ -8,13 +8,15 @@ import os
 import sys
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from ferryman.cli.clean import clean_line, clean_lines
-from ferryman.cli.complaints import without_secrets
+from ferryman.cli.secrets import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ferryman.cli.worker.turns import Turns
 
 FIELDS = ("job_id", "task", "attempt", "worker_id")
 """What is known about the job."""
@@ -68,9 +70,22 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(document, default=str)
 
 
-def set_up_logs(form: str, level: str, *, verbose: bool = False) -> None:
-    """Send all logs of this process to stderr."""
-    handler = logging.StreamHandler()
+class _LineHandler(logging.StreamHandler[TextIO]):
+    """Writes whole lines, also beside other processes that write to the same pipe."""
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__()
+        self._turns = turns
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record in this process's turn."""
+        with self._turns.turn():
+            super().emit(record)
+
+
+def set_up_logs(form: str, level: str, *, verbose: bool = False, turns: Turns | None = None) -> None:
+    """Send all logs of this process to stderr, in turn with other processes if there are others."""
+    handler = logging.StreamHandler() if turns is None else _LineHandler(turns)
     text = TextFormatter(verbose=verbose, colours=has_colours())
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

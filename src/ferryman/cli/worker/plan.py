@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ferryman import WorkerOptions, WorkerRecoveryConfig
+from ferryman.cli.manner import Manner
 from ferryman.errors import ConfigurationError
 from ferryman.worker import LocalQueueConfig
 
@@ -21,9 +22,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One worker process. None leaves the choice to the application or to the worker.
 
     queue_size: how many jobs to claim ahead of the free slots; 0 for none
+    tasks, not_tasks: which tasks to run; both empty leave the choice, too
     forbidden_flags: empty leaves the choice, too
     counts: whether to count jobs, for a status line
     probes: whether somebody asks if the database can be reached
+    log_turns: an open file that processes lock while they write a line; see `Turns`
     """
 
     target: str
@@ -37,6 +40,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     max_memory: int | None = None
     child_max_jobs: int | None = None
     child_max_memory: int | None = None
+    tasks: tuple[str, ...] = ()
+    not_tasks: tuple[str, ...] = ()
     forbidden_flags: tuple[str, ...] = ()
     no_listen: bool = False
     no_recovery: bool = False
@@ -50,6 +55,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     debug: bool = False
     counts: bool = False
     probes: bool = False
+    log_turns: int | None = None
+
+    @property
+    def manner(self) -> Manner:
+        """How to report an error."""
+        return Manner(debug=self.debug, as_log=self.log_format == "json")
 
     @property
     def needs_replacing(self) -> bool:
@@ -81,6 +92,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("max_connections", "max_jobs", "max_memory", "child_max_jobs", "child_max_memory", "log_jobs"):
             if getattr(self, name) is not None:
                 given[name] = getattr(self, name)
+        if self.tasks or self.not_tasks:
+            given |= {"tasks": self.tasks or None, "not_tasks": self.not_tasks}
         if self.forbidden_flags:
             given["forbidden_flags"] = self.forbidden_flags
         if self.no_listen:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ferryman.cli.worker.plan import Plan
 
+# Interpreter flags (-O, -W, -X and their kin) are passed on as multiprocessing does it.
 # The path comes first, so that Ferryman is found wherever the supervisor found it.
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[3:]; "
@@ -45,11 +46,13 @@ class SupervisedProcess:
         """Start it; the plan travels over a channel, because others can read a command line."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        arguments = ("-c", _PROGRAM, str(theirs.fileno()), str(os.getpid()), *sys.path)
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+        arguments = (*flags, "-c", _PROGRAM, str(theirs.fileno()), str(os.getpid()), *sys.path)
         with theirs:
+            inherited = [theirs.fileno()] if plan.log_turns is None else [theirs.fileno(), plan.log_turns]
             # Linux ends a child with the thread that started it: this must be the thread of the event loop.
             process = await asyncio.create_subprocess_exec(
-                sys.executable, *arguments, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
+                sys.executable, *arguments, stdin=subprocess.DEVNULL, pass_fds=inherited
             )
         with suppress(OSError):  # it died at once; its exit code tells the rest
             await asyncio.get_running_loop().sock_sendall(ours, msgspec.json.encode(plan) + b"\n")

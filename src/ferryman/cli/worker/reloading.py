@@ -41,4 +41,6 @@ class Files:
 
 
 def _is_ours(folder: Path) -> bool:
-    return not (folder.name.startswith(".") or folder.name in _FOREIGN or (folder / "pyvenv.cfg").exists())
+    # Not Path.exists: it raises in a folder that we may not enter, such as the data of a database.
+    is_environment = os.path.exists(folder / "pyvenv.cfg")  # noqa: PTH110
+    return not (folder.name.startswith(".") or folder.name in _FOREIGN or is_environment)

@@ -8,11 +8,10 @@ import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ferryman.cli.beginning import STOP_SIGNALS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
-"""Without SIGPIPE: any handler that writes to a socket whose other side is gone raises it."""
 
 
 def heeded_signals() -> list[signal.Signals]:

@@ -8,9 +8,11 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferryman.cli.beginning import STOP_SIGNALS
 from ferryman.cli.worker.processes import SupervisedProcess
 from ferryman.cli.worker.reloading import LOOK_SECONDS, Files
-from ferryman.cli.worker.signals import STOP_SIGNALS, heeding
+from ferryman.cli.worker.signals import heeding
+from ferryman.cli.worker.vitals import PULSE_SECONDS
 
 if TYPE_CHECKING:
     from ferryman.cli.worker.plan import Plan
@@ -52,11 +54,13 @@ class Supervisor:
 
     async def _supervise(self) -> int:
         self._stopping, self._started, self._changed = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        watching = asyncio.create_task(self._watch_files(), name="reload") if self._reload else None
+        duties = [asyncio.create_task(self._tick(), name="pulse")]
+        if self._reload:
+            duties.append(asyncio.create_task(self._watch_files(), name="reload"))
         with heeding(self._forward):
             await self._keep_all()
-        if watching is not None:
-            watching.cancel()
+        for duty in duties:
+            duty.cancel()
         return 0 if all(_is_clean(code) for code in self._exit_codes) else 1
 
     async def _keep_all(self) -> None:
@@ -114,20 +118,30 @@ class Supervisor:
             self._stopping.set()
 
     def _after_once(self, process: SupervisedProcess, code: int) -> None:
-        if code != 0:
+        is_early = not process.was_ready  # nothing was looked for, however politely the process ended
+        if code != 0 or is_early:
             logger.error(
-                "worker process %d %s; it is not replaced, because of --once",
+                "worker process %d %s%s; it is not replaced, because of --once",
                 process.pid,
                 _told(code),
+                " before it was ready" if is_early else "",
                 extra={"event": "process_not_replaced"},
             )
-        self._exit_codes.append(code)
+        self._exit_codes.append(1 if is_early else code)
+        if not self._started.is_set():
+            self._stopping.set()
 
     async def _pause(self, what: str, seconds: float) -> None:
         when = f"in {seconds:g} s" if seconds else "now"
         logger.error("%s; another one starts %s", what, when, extra={"event": "process_replaced"})
         if seconds:
             await _first_of(self._stopping, timeout=seconds)
+
+    async def _tick(self) -> None:
+        """Look also while no process tells anything, such as in the pause before a process is replaced."""
+        while True:
+            self._watch.look()
+            await asyncio.sleep(PULSE_SECONDS)
 
     def _pulse(self) -> None:
         if any(vitals.state == "ready" for vitals in self._watch.everyone):
@@ -137,6 +151,7 @@ class Supervisor:
     def _forward(self, number: signal.Signals) -> None:
         if not self._stopping.is_set():
             self._stopping.set()
+            self._watch.stop()
             asyncio.get_running_loop().call_later(self._patience, self._send, signal.SIGKILL)
         self._send(number)
 
@@ -149,21 +164,29 @@ class Supervisor:
         return max(vitals.grace_seconds for vitals in self._watch.everyone) + SECONDS_TO_END
 
     async def _watch_files(self) -> None:
-        files = Files(Path.cwd())
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            changed = await asyncio.to_thread(files.changed)
-            if changed is not None and not self._stopping.is_set():
-                logger.info("%s changed; restarting", changed.relative_to(Path.cwd()), extra={"event": "restarting"})
-                self._restart_all()
+        try:
+            folder = Path.cwd()
+            files = await asyncio.to_thread(Files, folder)
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                changed = await asyncio.to_thread(files.changed)
+                if changed is not None and not self._stopping.is_set():
+                    logger.info("%s changed; restarting", changed.relative_to(folder), extra={"event": "restarting"})
+                    self._restart_all()
+        except Exception:
+            logger.exception(
+                "changed files are not noticed any more; restart the command", extra={"event": "reload_ended"}
+            )
 
     def _restart_all(self) -> None:
         before, self._changed = self._changed, asyncio.Event()
         before.set()
         for process in self._processes:
+            if process.is_dismissed:  # a second signal would cancel the jobs that it finishes
+                continue
             process.is_dismissed = True
+            process.send(signal.SIGTERM)
             asyncio.get_running_loop().call_later(self._patience, process.send, signal.SIGKILL)
-        self._send(signal.SIGTERM)
 
 
 async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> None:  # noqa: ASYNC109 - of asyncio.wait

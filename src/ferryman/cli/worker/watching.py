@@ -26,17 +26,23 @@ class Watch:
 
     def look(self) -> None:
         """Tell systemd what is new, and draw the status line."""
-        answer = readiness(self.everyone, self._patience)
-        if answer.is_good and not self._told_ready:
+        if not self._told_ready and readiness(self.everyone, self._patience).is_good:
             self._told_ready = True
             notify("READY=1")
-        if answer.status == "stopping" and not self._told_stopping:
-            self._told_stopping = True
-            notify("STOPPING=1")
         if "WATCHDOG_USEC" in os.environ and liveness(self.everyone, self._patience).is_good:
             notify("WATCHDOG=1")
         if self._status_line is not None:
             self._status_line.draw(self.everyone)
+
+    def stop(self) -> None:
+        """Tell systemd that the whole service stops.
+
+        Only the process that decides to stop knows. One worker process that stops is replaced, but systemd would kill
+        the service.
+        """
+        if not self._told_stopping:
+            self._told_stopping = True
+            notify("STOPPING=1")
 
     def end(self) -> None:
         """Leave the terminal clean."""

@@ -6,18 +6,15 @@ import asyncio
 import logging
 import os
 import signal
-import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ferryman import Worker
 from ferryman.cli.complaints import Complaint, complain
 from ferryman.cli.loops import loop_factory
-from ferryman.cli.manner import Manner
+from ferryman.cli.worker.ending import leave, leave_after_exit_functions, still_running
 from ferryman.cli.worker.finding import find_app
 from ferryman.cli.worker.reach import watch_database
 from ferryman.cli.worker.signals import heeded_signals, heeding
@@ -33,19 +30,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferryman.cli")
 
-SECONDS_FOR_IDLE_THREADS = 0.2
-
 
 class WorkerProcess:
     """One worker, and word of how it does.
 
     pulse: called on the event loop, twice a second and at each change of state
+    on_stop: called on the event loop when a signal asks the process to stop
     """
 
-    def __init__(self, plan: Plan, vitals: Vitals, pulse: Callable[[], None]) -> None:
+    def __init__(
+        self, plan: Plan, vitals: Vitals, pulse: Callable[[], None], on_stop: Callable[[], None] | None = None
+    ) -> None:
         self._plan = plan
         self._vitals = vitals
         self._pulse = pulse
+        self._on_stop = on_stop
         self._worker: Worker | None = None
         self._signals = 0
 
@@ -61,17 +60,18 @@ class WorkerProcess:
                 if not self._signals:
                     raise
             except Exception as error:
-                if not _something_goes_on(runner.get_loop()):
+                if not still_running(runner.get_loop()):
                     raise
-                complain(Complaint.of(error), Manner(debug=self._plan.debug))
-                leave(1)
-            if _something_goes_on(runner.get_loop()):
-                # Its job was given back. Waiting for it, as Python does at exit, would take as long as it likes.
+                complain(Complaint.of(error), self._plan.manner)
+                leave_after_exit_functions(1)
+            if left := still_running(runner.get_loop()):
+                # Jobs were given back. Waiting, as Python does at exit, would take as long as these like.
                 logger.warning(
-                    "a handler goes on although it was cancelled; the process ends all the same",
+                    "still running after the worker has stopped: %s; the process exits without waiting",
+                    ", ".join(left),
                     extra={"event": "cancellation_ignored"},
                 )
-                leave(0)
+                leave_after_exit_functions(0)
         return 0
 
     async def _work(self, app: App) -> None:
@@ -116,6 +116,8 @@ class WorkerProcess:
                 number.name,
                 extra={"event": "signal_received", "signal": number.name},
             )
+            if self._on_stop is not None:
+                self._on_stop()
         self._signals += 1
         self._become("stopping")
         if self._worker is not None:
@@ -136,16 +138,6 @@ class WorkerProcess:
             await asyncio.sleep(PULSE_SECONDS)
 
 
-def leave(code: int) -> NoReturn:
-    """End this process now, whatever threads still run in it."""
-    with suppress(Exception):
-        logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-    os._exit(code)
-
-
 def _app_of(plan: Plan) -> App:
     # Child processes of tasks, and clients that handlers make, look there.
     variables = {"DATABASE_URL": plan.database_url, "FERRYMAN_SCHEMA": plan.schema}
@@ -156,12 +148,3 @@ def _app_of(plan: Plan) -> App:
     if plan.schema is not None:
         app.settings = replace(app.settings, schema=plan.schema)
     return app
-
-
-def _something_goes_on(loop: asyncio.AbstractEventLoop) -> bool:
-    # Idle threads of a pool that was shut down are about to end, and get the time for it.
-    until = time.monotonic() + SECONDS_FOR_IDLE_THREADS
-    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
-    for thread in others:
-        thread.join(max(0.0, until - time.monotonic()))
-    return any(thread.is_alive() for thread in others) or bool(asyncio.all_tasks(loop))

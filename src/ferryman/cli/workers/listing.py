@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from ferryman.cli.clean import clean_line
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import rows_command
 from ferryman.cli.tables import text_or_dash, timestamp
 from ferryman.cli.times import span
 from ferryman.cli.workers.rows import counted, plain_table
@@ -54,12 +54,18 @@ def _active_cells(worker: ActiveWorker) -> Mapping[str, str | Text]:
     tasks = worker.metadata.get("tasks")
     return {
         "worker": clean_line(worker.worker_id),
-        "state": Text("stale", "red") if worker.is_stale else Text("alive", "green"),
+        "state": _state(worker),
         "last sign of life": timestamp(worker.last_heartbeat_at),
         "started at": timestamp(worker.started_at),
         "place": _place(worker.metadata),
         "tasks": str(len(tasks)) if isinstance(tasks, list) else "-",
     }
+
+
+def _state(worker: ActiveWorker) -> Text:
+    if worker.is_session_lost:
+        return Text("session lost", "red")
+    return Text("stale", "red") if worker.is_stale else Text("alive", "green")
 
 
 def _lost_cells(worker: LostWorker) -> Mapping[str, str | Text]:
@@ -92,12 +98,12 @@ def _plain(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     metavar="SPAN",
     help="Stale is a worker without a sign of life for longer.",
 )
-@database_command
+@rows_command
 def list_workers(client: SyncClient, *, threshold: timedelta) -> WorkersReport:
     """List workers, and those that were lost.
 
     Only workers that use recovery register: those of Ferryman unless it was turned off, and those of Rust if it was
-    turned on. Times are in UTC.
+    turned on. A worker whose session is lost was killed, or lost its connection a moment ago. Times are in UTC.
 
     \b
     Example:

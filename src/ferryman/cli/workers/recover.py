@@ -9,7 +9,7 @@ import click
 
 from ferryman import SweepStaleWorkersOptions
 from ferryman.cli.clean import clean_line
-from ferryman.cli.commands import confirm, database_command, yes_option
+from ferryman.cli.commands import confirm, rows_command, yes_option
 from ferryman.cli.times import span
 from ferryman.cli.unlock import WARNING
 from ferryman.cli.workers.rows import counted, plain_table
@@ -107,7 +107,7 @@ def _cells(recovery: Recovery) -> Mapping[str, str]:
     "--worker", "worker_ids", multiple=True, metavar="ID", help="This worker is certainly dead, whoever it is."
 )
 @yes_option
-@database_command
+@rows_command
 def recover(
     client: SyncClient,
     *,

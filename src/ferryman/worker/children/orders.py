@@ -69,6 +69,8 @@ class ChildOrder(Discreet, frozen=True, kw_only=True):
     lease: Lease | None = None
     queue: Mapping[str, Any] | None = None
     """What the worker's client says about the queue, address included: never shown."""
+    traceparent: str | None = None
+    """The span of the attempt, which goes on in the child."""
     log_levels: LogLevels = msgspec.field(default_factory=LogLevels.of_this_process)
 
     def __str__(self) -> str:
@@ -90,6 +92,8 @@ class ChildOrder(Discreet, frozen=True, kw_only=True):
         worker_id: str,
         lease: Lease | None = None,
         queue: Mapping[str, Any] | None = None,
+        *,
+        traceparent: str | None = None,
     ) -> Self:
         """An order to run `task` for `job`; `TaskError` when another process could not find the task."""
         return cls(
@@ -98,7 +102,8 @@ class ChildOrder(Discreet, frozen=True, kw_only=True):
             job=job,
             worker_id=worker_id,
             lease=lease,
-            queue=queue if task.takes_context else None,
+            queue=queue,
+            traceparent=traceparent,
         )
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ferryman.client.shared import SharedClients, lent_by_worker
 from ferryman.context import WorkerContext
 from ferryman.jobs import NO_SPEC
 from ferryman.tasks import Task
 from ferryman.tasks.definitions import Definition
 from ferryman.tasks.running import run_options
 from ferryman.tasks.task import made_of
+from ferryman.traces import load_tracing
 from ferryman.worker.batches import BatchResult
 from ferryman.worker.children.results import (
     ChildAsksKeys,
@@ -29,9 +32,10 @@ from ferryman.worker.django_connections import with_usable_connections
 from ferryman.worker.outcomes import Failed
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from ferryman.client import Client
+    from ferryman.client import Client, SyncClient
     from ferryman.worker.children.clients import ChildClients
     from ferryman.worker.children.importing import Modules
     from ferryman.worker.children.notes import Notes
@@ -55,7 +59,8 @@ def find_task(order: ChildOrder, modules: Modules) -> Task[..., Any] | ChildFail
 def run_task(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildClients) -> ChildResult:
     """Run a task to its end; `notes` take what it has to say before, and `clients` are for its context."""
     try:
-        result = _run(task, order, notes, clients)
+        with _resumed(order.traceparent):
+            result = _run(task, order, notes, clients)
         if isinstance(result, BatchResult) and isinstance(result.error, BaseException):
             return _after_error(task, order, result.error)
         return _after_batch(task, order, result) if task.running.is_batch else _success(order, result)
@@ -95,17 +100,33 @@ def _run(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildCl
         return asyncio.run(_run_on_loop(task, order, notes, clients))
     client = None if order.queue is None else clients.blocking(order.queue)
     arguments = task.decode(order.job.payload_json, _context(order, notes, cast("Client | None", client)))
-    return with_usable_connections(functools.partial(task.function, *arguments.args, **arguments.kwargs))
+    with _lent(task, None, client):
+        return with_usable_connections(functools.partial(task.function, *arguments.args, **arguments.kwargs))
 
 
 async def _run_on_loop(task: Task[..., Any], order: ChildOrder, notes: Notes, clients: ChildClients) -> Any:
     client = None if order.queue is None else clients.for_this_loop(order.queue)
+    blocking = None if order.queue is None else clients.blocking(order.queue)
     try:
         arguments = task.decode(order.job.payload_json, _context(order, notes, client))
-        return await task.function(*arguments.args, **arguments.kwargs)
+        with _lent(task, client, blocking):
+            return await task.function(*arguments.args, **arguments.kwargs)
     finally:
         if client is not None:
             await client.close()
+
+
+def _lent(task: Task[..., Any], client: Client | None, blocking: SyncClient | None) -> AbstractContextManager[None]:
+    """Let the task add jobs to the queue that its own job is from, whatever this process knows of its application."""
+    if blocking is None or not isinstance(task.adder, SharedClients):
+        return nullcontext()
+    return lent_by_worker(task.adder, client, blocking)
+
+
+def _resumed(traceparent: str | None) -> AbstractContextManager[object]:
+    """The block is part of the attempt's span, if the worker has one."""
+    tracing = None if traceparent is None else load_tracing()
+    return nullcontext() if tracing is None or traceparent is None else tracing.resume(traceparent)
 
 
 def _context(order: ChildOrder, notes: Notes, client: Client | None) -> WorkerContext:

@@ -20,12 +20,18 @@ create or replace function :schema.add_job(
 language plpgsql
 as $ferryman$
 #variable_conflict use_column
-<<ferryman_1>>
+<<ferryman_2>>
 declare
     stored :schema._private_jobs;
 begin
-    if add_job.job_key is not null and add_job.job_key_mode is distinct from 'unsafe_dedupe' then
-        if add_job.job_key_mode not in ('replace', 'preserve_run_at') then
+    if
+        add_job.job_key is not null
+        and coalesce(add_job.job_key_mode, '') operator(pg_catalog.<>) 'unsafe_dedupe'
+    then
+        if
+            add_job.job_key_mode operator(pg_catalog.<>) 'replace'
+            and add_job.job_key_mode operator(pg_catalog.<>) 'preserve_run_at'
+        then
             raise exception using
                 errcode = 'GWBKM',
                 message = 'Invalid job_key_mode value, expected ''replace'', ''preserve_run_at'' or ''unsafe_dedupe''.';
@@ -42,7 +48,7 @@ begin
                 cast(add_job.priority as smallint),
                 add_job.flags
             ) as :schema.job_spec)],
-            add_job.job_key_mode = 'preserve_run_at'
+            add_job.job_key_mode operator(pg_catalog.=) 'preserve_run_at'
         );
         return stored;
     end if;
@@ -51,7 +57,7 @@ begin
     -- only the next statement sees.
     for attempt in 1..10 loop
         with known_task as (
-            select id from :schema._private_tasks where identifier = add_job.identifier
+            select id from :schema._private_tasks where identifier operator(pg_catalog.=) add_job.identifier
         ),
         new_task as (
             insert into :schema._private_tasks (identifier)
@@ -60,7 +66,7 @@ begin
             returning id
         ),
         known_queue as (
-            select id from :schema._private_job_queues where queue_name = add_job.queue_name
+            select id from :schema._private_job_queues where queue_name operator(pg_catalog.=) add_job.queue_name
         ),
         new_queue as (
             insert into :schema._private_job_queues (queue_name)
@@ -76,16 +82,16 @@ begin
             task.id,
             queue.id,
             coalesce(add_job.payload, '{}'),
-            coalesce(add_job.run_at, now()),
+            coalesce(add_job.run_at, pg_catalog.now()),
             coalesce(cast(add_job.max_attempts as smallint), 25),
             add_job.job_key,
             coalesce(cast(add_job.priority as smallint), 0),
-            (select jsonb_object_agg(flag, true) from unnest(add_job.flags) as flag)
+            (select pg_catalog.jsonb_object_agg(flag, true) from pg_catalog.unnest(add_job.flags) as flag)
         from
             (select id from known_task union all select id from new_task) as task
             left join (select id from known_queue union all select id from new_queue) as queue on true
         where add_job.queue_name is null or queue.id is not null
-        on conflict (key) do update set revision = existing.revision + 1, updated_at = now()
+        on conflict (key) do update set revision = existing.revision operator(pg_catalog.+) 1, updated_at = pg_catalog.now()
         returning * into stored;
         exit when found;
     end loop;
@@ -95,8 +101,8 @@ begin
             errcode = '40001',
             message = 'the task or queue of a new job kept vanishing while it was added; try again';
     end if;
-    if stored.revision = 0 then
-        perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":1}');
+    if stored.revision operator(pg_catalog.=) 0 then
+        perform pg_catalog.pg_notify('jobs:insert', pg_catalog.concat('{"r":', pg_catalog.random(), ',"count":1}'));
     end if;
     return stored;
 end

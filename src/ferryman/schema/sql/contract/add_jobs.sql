@@ -17,7 +17,7 @@ create or replace function :schema.add_jobs(
 language plpgsql
 as $ferryman$
 #variable_conflict use_column
-<<ferryman_1>>
+<<ferryman_2>>
 declare
     keyed integer;
     missing integer;
@@ -27,30 +27,30 @@ declare
     stored :schema._private_jobs;
     results :schema._private_jobs[];
 begin
-    if coalesce(cardinality(add_jobs.specs), 0) = 0 then
+    if coalesce(pg_catalog.cardinality(add_jobs.specs), 0) operator(pg_catalog.=) 0 then
         return;
     end if;
 
     -- Only what is missing: an insert that meets a conflict uses up a number of a sequence that ends at 2^31.
     insert into :schema._private_tasks (identifier)
     select distinct spec.identifier
-    from unnest((select add_jobs.specs)) as spec
-    where not exists (select from :schema._private_tasks as task where task.identifier = spec.identifier)
+    from pg_catalog.unnest((select add_jobs.specs)) as spec
+    where not exists (select from :schema._private_tasks as task where task.identifier operator(pg_catalog.=) spec.identifier)
     order by 1
     on conflict do nothing;
 
     insert into :schema._private_job_queues (queue_name)
     select distinct spec.queue_name
-    from unnest((select add_jobs.specs)) as spec
+    from pg_catalog.unnest((select add_jobs.specs)) as spec
     where
         spec.queue_name is not null
-        and not exists (select from :schema._private_job_queues as queue where queue.queue_name = spec.queue_name)
+        and not exists (select from :schema._private_job_queues as queue where queue.queue_name operator(pg_catalog.=) spec.queue_name)
     order by 1
     on conflict do nothing;
 
-    select count(spec.job_key) into keyed from unnest((select add_jobs.specs)) as spec;
+    select pg_catalog.count(spec.job_key) into keyed from pg_catalog.unnest((select add_jobs.specs)) as spec;
 
-    if keyed = 0 then
+    if keyed operator(pg_catalog.=) 0 then
         return query
         insert into :schema._private_jobs as job (
             task_id, job_queue_id, payload, run_at, max_attempts, priority, flags
@@ -59,42 +59,47 @@ begin
             task.id,
             queue.id,
             coalesce(spec.payload, '{}'),
-            coalesce(spec.run_at, now()),
+            coalesce(spec.run_at, pg_catalog.now()),
             coalesce(spec.max_attempts, 25),
             coalesce(spec.priority, 0),
-            (select jsonb_object_agg(flag, true) from unnest(spec.flags) as flag)
+            (select pg_catalog.jsonb_object_agg(flag, true) from pg_catalog.unnest(spec.flags) as flag)
         from
-            unnest((select add_jobs.specs)) with ordinality as spec (
+            pg_catalog.unnest((select add_jobs.specs)) with ordinality as spec (
                 identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, place
             )
             -- A task that was deleted just now fails the call by its NOT NULL, where an inner join would lose the job.
-            left join :schema._private_tasks as task on task.identifier = spec.identifier
-            left join :schema._private_job_queues as queue on queue.queue_name = spec.queue_name
+            left join :schema._private_tasks as task on task.identifier operator(pg_catalog.=) spec.identifier
+            left join :schema._private_job_queues as queue on queue.queue_name operator(pg_catalog.=) spec.queue_name
         order by spec.place
         returning job.*;
-        perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":' || cardinality(add_jobs.specs) || '}');
+        perform pg_catalog.pg_notify(
+            'jobs:insert',
+            pg_catalog.concat('{"r":', pg_catalog.random(), ',"count":', pg_catalog.cardinality(add_jobs.specs), '}')
+        );
         return;
     end if;
 
-    perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":' || keyed || '}');
-    results := array_fill(cast(null as :schema._private_jobs), array[cardinality(add_jobs.specs)]);
+    perform pg_catalog.pg_notify(
+        'jobs:insert', pg_catalog.concat('{"r":', pg_catalog.random(), ',"count":', keyed, '}')
+    );
+    results := pg_catalog.array_fill(cast(null as :schema._private_jobs), array[pg_catalog.cardinality(add_jobs.specs)]);
 
     -- Each turn takes the first spec of each key that is not stored yet. Nearly always there is one turn. Another
     -- follows for keys that occur again, and for keys whose job was retired: nobody else gets those before we end.
     missing := keyed;
-    for turn in 1..2 * keyed loop
-        select array_agg(first.spec order by (first.spec).job_key collate "C"),
-            array_agg(first.place order by (first.spec).job_key collate "C")
+    for turn in 1..2 operator(pg_catalog.*) keyed loop
+        select pg_catalog.array_agg(first.spec order by (first.spec).job_key collate pg_catalog."C"),
+            pg_catalog.array_agg(first.place order by (first.spec).job_key collate pg_catalog."C")
         into wanted, places
         from (
-            select distinct on ((listed.spec).job_key collate "C") listed.spec, listed.place
+            select distinct on ((listed.spec).job_key collate pg_catalog."C") listed.spec, listed.place
             from (
                 select
-                    unnest((select add_jobs.specs)) as spec,
-                    generate_series(1, (select cardinality(add_jobs.specs))) as place
+                    pg_catalog.unnest((select add_jobs.specs)) as spec,
+                    pg_catalog.generate_series(1, (select pg_catalog.cardinality(add_jobs.specs))) as place
             ) as listed
             where (listed.spec).job_key is not null and (results[listed.place]).id is null
-            order by (listed.spec).job_key collate "C", listed.place
+            order by (listed.spec).job_key collate pg_catalog."C", listed.place
         ) as first;
 
         nth := 0;
@@ -106,17 +111,17 @@ begin
                 task.id,
                 queue.id,
                 coalesce(spec.payload, '{}'),
-                coalesce(spec.run_at, now()),
+                coalesce(spec.run_at, pg_catalog.now()),
                 coalesce(spec.max_attempts, 25),
                 spec.job_key,
                 coalesce(spec.priority, 0),
-                (select jsonb_object_agg(flag, true) from unnest(spec.flags) as flag)
+                (select pg_catalog.jsonb_object_agg(flag, true) from pg_catalog.unnest(spec.flags) as flag)
             from
-                unnest((select wanted)) with ordinality as spec (
+                pg_catalog.unnest((select wanted)) with ordinality as spec (
                     identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, place
                 )
-                left join :schema._private_tasks as task on task.identifier = spec.identifier
-                left join :schema._private_job_queues as queue on queue.queue_name = spec.queue_name
+                left join :schema._private_tasks as task on task.identifier operator(pg_catalog.=) spec.identifier
+                left join :schema._private_job_queues as queue on queue.queue_name operator(pg_catalog.=) spec.queue_name
             order by spec.place
             on conflict (key) do update set
                 (
@@ -130,21 +135,21 @@ begin
                         -- Two arrays become one, as text: a detour over jsonb would fail on \u0000 ever after.
                         case
                             when
-                                json_typeof(existing.payload) <> 'array'
-                                or json_typeof(excluded.payload) <> 'array'
-                                or json_array_length(existing.payload) = 0
+                                pg_catalog.json_typeof(existing.payload) operator(pg_catalog.<>) 'array'
+                                or pg_catalog.json_typeof(excluded.payload) operator(pg_catalog.<>) 'array'
+                                or pg_catalog.json_array_length(existing.payload) operator(pg_catalog.=) 0
                                 then excluded.payload
-                            when json_array_length(excluded.payload) = 0
+                            when pg_catalog.json_array_length(excluded.payload) operator(pg_catalog.=) 0
                                 then existing.payload
                             else cast(
-                                left(rtrim(cast(existing.payload as text), E' \t\n\r'), -1)
-                                || ','
-                                || substr(ltrim(cast(excluded.payload as text), E' \t\n\r'), 2)
-                                as json
+                                pg_catalog.left(pg_catalog.rtrim(cast(existing.payload as pg_catalog.text), E' \t\n\r'), -1)
+                                operator(pg_catalog.||) ','
+                                operator(pg_catalog.||) pg_catalog.substr(pg_catalog.ltrim(cast(excluded.payload as pg_catalog.text), E' \t\n\r'), 2)
+                                as pg_catalog.json
                             )
                         end,
                         case
-                            when add_jobs.job_key_preserve_run_at and existing.attempts = 0 then existing.run_at
+                            when add_jobs.job_key_preserve_run_at and existing.attempts operator(pg_catalog.=) 0 then existing.run_at
                             else excluded.run_at
                         end,
                         excluded.max_attempts,
@@ -153,8 +158,8 @@ begin
                         excluded.flags,
                         0,
                         null,
-                        existing.revision + 1,
-                        now()
+                        existing.revision operator(pg_catalog.+) 1,
+                        pg_catalog.now()
                     where existing.is_available
                     union all
                     -- It is running or out of attempts: retire it. Dated by the clock and not by the begin of this
@@ -172,42 +177,42 @@ begin
                         existing.max_attempts,
                         existing.last_error,
                         existing.revision,
-                        clock_timestamp()
+                        pg_catalog.clock_timestamp()
                     where not existing.is_available
                 )
             returning *
         loop
             -- One row for each spec of this turn, in their order; a retired job is the one that has lost its key.
-            nth := nth + 1;
+            nth := nth operator(pg_catalog.+) 1;
             if stored.key is not null then
                 results[places[nth]] := stored;
-                missing := missing - 1;
+                missing := missing operator(pg_catalog.-) 1;
             end if;
         end loop;
-        exit when missing = 0;
+        exit when missing operator(pg_catalog.=) 0;
     end loop;
 
-    if missing > 0 then
+    if missing operator(pg_catalog.>) 0 then
         raise exception using errcode = '40001', message = 'a job with a key could not be stored; try again';
     end if;
 
     -- Specs without a key are a call of their own, whose rows go into the places that are left.
-    if keyed < cardinality(results) then
+    if keyed operator(pg_catalog.<) pg_catalog.cardinality(results) then
         nth := 0;
         for stored in
             select *
             from :schema.add_jobs(
-                array(select spec from unnest((select add_jobs.specs)) as spec where spec.job_key is null)
+                array(select spec from pg_catalog.unnest((select add_jobs.specs)) as spec where spec.job_key is null)
             )
         loop
-            nth := nth + 1;
+            nth := nth operator(pg_catalog.+) 1;
             while (results[nth]).id is not null loop
-                nth := nth + 1;
+                nth := nth operator(pg_catalog.+) 1;
             end loop;
             results[nth] := stored;
         end loop;
     end if;
 
-    return query select result.* from unnest(results) as result;
+    return query select result.* from pg_catalog.unnest(results) as result;
 end
 $ferryman$;

@@ -9,7 +9,7 @@ language sql
 as $ferryman$
     with completed as (
         delete from :schema._private_jobs
-        where id = any(job_ids) and (locked_at is null or locked_at < now() - interval '4 hours')
+        where id operator(pg_catalog.=) any (job_ids) and (locked_at is null or locked_at operator(pg_catalog.<) (pg_catalog.now() operator(pg_catalog.-) interval '4 hours'))
         returning *
     ),
     freed as (
@@ -17,9 +17,9 @@ as $ferryman$
         set locked_at = null, locked_by = null
         from completed
         where
-            queue.id = completed.job_queue_id
-            and queue.locked_by = completed.locked_by
-            and queue.locked_at < now() - interval '4 hours'
+            queue.id operator(pg_catalog.=) completed.job_queue_id
+            and queue.locked_by operator(pg_catalog.=) completed.locked_by
+            and queue.locked_at operator(pg_catalog.<) (pg_catalog.now() operator(pg_catalog.-) interval '4 hours')
     )
     select * from completed
 $ferryman$;

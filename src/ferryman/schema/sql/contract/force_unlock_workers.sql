@@ -4,6 +4,6 @@
 create or replace function :schema.force_unlock_workers(worker_ids text[]) returns void
 language sql
 as $ferryman$
-    update :schema._private_jobs set locked_at = null, locked_by = null where locked_by = any(worker_ids);
-    update :schema._private_job_queues set locked_at = null, locked_by = null where locked_by = any(worker_ids)
+    update :schema._private_jobs set locked_at = null, locked_by = null where locked_by operator(pg_catalog.=) any (worker_ids);
+    update :schema._private_job_queues set locked_at = null, locked_by = null where locked_by operator(pg_catalog.=) any (worker_ids)
 $ferryman$;

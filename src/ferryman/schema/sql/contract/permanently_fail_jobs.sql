@@ -7,7 +7,7 @@ as $ferryman$
     set
         last_error = coalesce(error_message, 'Manually marked as failed'),
         attempts = max_attempts,
-        updated_at = now()
-    where id = any(job_ids) and (locked_at is null or locked_at < now() - interval '4 hours')
+        updated_at = pg_catalog.now()
+    where id operator(pg_catalog.=) any (job_ids) and (locked_at is null or locked_at operator(pg_catalog.<) (pg_catalog.now() operator(pg_catalog.-) interval '4 hours'))
     returning *
 $ferryman$;

@@ -13,27 +13,27 @@ as $ferryman$
 declare
     removed :schema._private_jobs;
 begin
-    select * into removed from :schema._private_jobs where key = remove_job.job_key for update;
+    select * into removed from :schema._private_jobs where key operator(pg_catalog.=) remove_job.job_key for update;
     if not found then
         return removed;
     end if;
 
-    if removed.locked_at >= now() - interval '4 hours' then
+    if removed.locked_at operator(pg_catalog.>=) (pg_catalog.now() operator(pg_catalog.-) interval '4 hours') then
         update :schema._private_jobs
-        set key = null, attempts = max_attempts, updated_at = clock_timestamp()
-        where id = removed.id
+        set key = null, attempts = max_attempts, updated_at = pg_catalog.clock_timestamp()
+        where id operator(pg_catalog.=) removed.id
         returning * into removed;
         return removed;
     end if;
 
-    delete from :schema._private_jobs where id = removed.id;
+    delete from :schema._private_jobs where id operator(pg_catalog.=) removed.id;
     update :schema._private_job_queues
     set locked_at = null, locked_by = null
     where
-        id = removed.job_queue_id
-        and locked_by = removed.locked_by
-        and locked_at < now() - interval '4 hours';
-    perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":-1}');
+        id operator(pg_catalog.=) removed.job_queue_id
+        and locked_by operator(pg_catalog.=) removed.locked_by
+        and locked_at operator(pg_catalog.<) (pg_catalog.now() operator(pg_catalog.-) interval '4 hours');
+    perform pg_catalog.pg_notify('jobs:insert', pg_catalog.concat('{"r":', pg_catalog.random(), ',"count":-1}'));
     return removed;
 end
 $ferryman$;

@@ -15,7 +15,7 @@ as $ferryman$
         priority = coalesce(cast(reschedule_jobs.priority as smallint), job.priority),
         attempts = coalesce(cast(reschedule_jobs.attempts as smallint), job.attempts),
         max_attempts = coalesce(cast(reschedule_jobs.max_attempts as smallint), job.max_attempts),
-        updated_at = now()
-    where job.id = any(job_ids) and (job.locked_at is null or job.locked_at < now() - interval '4 hours')
+        updated_at = pg_catalog.now()
+    where job.id operator(pg_catalog.=) any (job_ids) and (job.locked_at is null or job.locked_at operator(pg_catalog.<) (pg_catalog.now() operator(pg_catalog.-) interval '4 hours'))
     returning *
 $ferryman$;

@@ -14,6 +14,7 @@ lock table :schema._private_jobs in share row exclusive mode;
 
 create function :schema._ferryman_mark_superseded() returns trigger
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $ferryman$
 begin
     update :schema._private_jobs as job

@@ -3,6 +3,7 @@
 -- Not all of them are dead: a Node worker never registers.
 create function :schema.list_orphan_locked_workers(stale_threshold interval) returns table (worker_id text)
 language sql
+set search_path = pg_catalog, pg_temp
 as $ferryman$
     select holder.locked_by
     from (

@@ -7,6 +7,7 @@
 create or replace function :schema.recover_dead_worker_jobs(worker_ids text[], recovery_delay interval default '0 seconds')
 returns integer
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $ferryman$
 declare
     recovered integer;

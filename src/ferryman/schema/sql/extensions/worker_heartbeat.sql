@@ -1,6 +1,7 @@
 -- worker_heartbeat: register a worker, or say that it still lives. Without metadata the old metadata stay.
 create function :schema.worker_heartbeat(worker_id text, metadata json default null) returns void
 language sql
+set search_path = pg_catalog, pg_temp
 as $ferryman$
     insert into :schema._private_workers as worker (id, last_heartbeat_at, metadata)
     values (worker_heartbeat.worker_id, now(), cast(worker_heartbeat.metadata as jsonb))

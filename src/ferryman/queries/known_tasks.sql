@@ -10,4 +10,4 @@ where length(task.identifier) between 1 and 128
 union
 select schedule.task_identifier from :schema._ferryman_schedules as schedule
 union
-select policy.task_identifier from :schema._ferryman_task_policies as policy;
+select policy.task_identifier from :schema._ferryman_task_policies as policy

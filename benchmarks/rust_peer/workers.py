@@ -1,0 +1,114 @@
+"""Both sides as processes, and what they tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PATIENCE_SECONDS = 600.0
+RUST_NAME = "rust-peer"
+"""What its sessions are called in pg_stat_activity and in the log."""
+
+
+class RustPeer:
+    """The compiled program, for one database."""
+
+    def __init__(self, program: Path, url: str) -> None:
+        self._program = str(program)
+        self._environment = {"PATH": os.environ["PATH"], "DATABASE_URL": f"{url}?application_name={RUST_NAME}"}
+
+    def run(self, command: str, **settings: Any) -> list[Any]:
+        """Run a command to its end; the values that it printed."""
+        done = subprocess.run(
+            [self._program, command, json.dumps(settings)],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise PeerError(done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def working(self, **settings: Any) -> Any:
+        """A worker of the crate's for the length of a block."""
+        return _working([self._program, "work", json.dumps(settings)], self._environment)
+
+
+def ferryman_working(url: str, **settings: Any) -> Any:
+    """A worker of ours for the length of a block."""
+    command = [sys.executable, "-m", "benchmarks.rust_peer.ours", json.dumps(settings)]
+    return _working(command, {**os.environ, "DATABASE_URL": url})
+
+
+class PeerError(Exception):
+    """What the Rust program said before it failed."""
+
+
+@contextmanager
+def _working(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline() != "ready\n":
+                raise PeerError(f"{command[:2]} did not start")
+            yield process
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(PATIENCE_SECONDS)
+        finally:
+            process.kill()
+
+
+def wait_for(fact: Callable[[], bool], what: str) -> None:
+    """Look until it is so."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not fact():
+        if time.monotonic() > deadline:
+            raise PeerError(f"this has not happened: {what}")
+        time.sleep(0.1)
+
+
+class History:
+    """What handlers of both sides wrote down, in the order in which it happened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def events(self) -> list[dict[str, Any]]:
+        if not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+    def started(self) -> Counter[str]:
+        """How many jobs each side has started."""
+        return Counter(event["by"] for event in self.events() if event["what"] == "start")
+
+    def numbers(self, what: str, by: str | None = None) -> list[int]:
+        """The numbers of jobs that started or ended, in order of number."""
+        return sorted(event["n"] for event in self.events() if event["what"] == what and by in {None, event["by"]})
+
+    def overlaps(self) -> list[str]:
+        """Queues in which a job started before the one before it had ended."""
+        running: dict[str, int | None] = defaultdict(lambda: None)
+        found = []
+        for event in self.events():
+            if (queue := event["queue"]) is None:
+                continue
+            if running[queue] != (None if event["what"] == "start" else event["n"]):
+                found.append(queue)
+            running[queue] = event["n"] if event["what"] == "start" else None
+        return found

@@ -1,0 +1,44 @@
+"""Payloads of earlier versions of a task, turned into today's before they are checked."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from ferryman.errors import InvalidPayloadError, TaskError
+from ferryman.payloads import encode_payload
+
+Upgrade: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""Returns the payload that today's parameters take. It is given every payload of its task, today's too."""
+
+
+def check_upgrade(upgrade: Upgrade | None) -> Upgrade | None:
+    """Refuse what cannot be called with a payload; None passes."""
+    if upgrade is not None and (not callable(upgrade) or inspect.iscoroutinefunction(upgrade)):
+        raise TaskError(f"upgrade must be a plain function that takes a payload and returns one; got {upgrade!r}")
+    return upgrade
+
+
+def upgraded(payload_json: str, upgrade: Upgrade) -> str:
+    """The payload as `upgrade` returns it. Of a list, as batch jobs have, each item is upgraded for itself.
+
+    What is not an object stays as it is, and so do keys that begin with `_`, which belong to the queue.
+    """
+    payload = json.loads(payload_json)
+    if isinstance(payload, list):
+        return encode_payload([_upgraded_object(item, upgrade) for item in payload])
+    return encode_payload(_upgraded_object(payload, upgrade))
+
+
+def _upgraded_object(payload: Any, upgrade: Upgrade) -> Any:
+    if not isinstance(payload, dict):
+        return payload
+    of_the_queue = {key: value for key, value in payload.items() if key.startswith("_")}
+    changed: object = upgrade({key: value for key, value in payload.items() if key not in of_the_queue})
+    if not isinstance(changed, Mapping):
+        raise InvalidPayloadError(
+            f"upgrade returned {type(changed).__name__}, not a mapping; return the payload, also if it is unchanged"
+        )
+    return {**changed, **of_the_queue}
