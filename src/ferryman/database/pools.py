@@ -112,6 +112,7 @@ class AsyncPool:
     def __init__(self, address: Address, *, size: int) -> None:
         self._address = address
         self._size = size
+        self._process = os.getpid()
         self._turns = asyncio.Semaphore(size)
         self._idle: _Idle[OwnAsyncConnection] = _Idle()
         self._is_closed = False
@@ -122,6 +123,8 @@ class AsyncPool:
 
     async def getconn(self) -> OwnAsyncConnection:
         """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
+        if self._process != os.getpid():  # forked below Python, as uWSGI does
+            self.start_anew()
         if self._turns.locked():
             await self._wait_for_a_turn()
         else:
@@ -161,6 +164,7 @@ class AsyncPool:
 
     def start_anew(self) -> None:
         """Be a pool of this process, which was forked: connections, and turns that were taken, are the parent's."""
+        self._process = os.getpid()
         self._turns = asyncio.Semaphore(self._size)
         self._idle.cut()
 
@@ -217,6 +221,7 @@ class SyncPool:
     def __init__(self, address: Address, *, size: int) -> None:
         self._address = address
         self._size = size
+        self._process = os.getpid()
         self._turns = threading.Semaphore(size)
         self._idle: _Idle[OwnConnection] = _Idle()
         self._lock = threading.Lock()
@@ -226,6 +231,8 @@ class SyncPool:
 
     def getconn(self) -> OwnConnection:
         """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
+        if self._process != os.getpid():  # forked below Python, as uWSGI does
+            self.start_anew()
         if not self._turns.acquire(timeout=SECONDS_FOR_A_TURN):
             raise _busy(self._size)
         try:
@@ -252,6 +259,7 @@ class SyncPool:
 
     def start_anew(self) -> None:
         """Be a pool of this process, which was forked: connections, and turns that were taken, are the parent's."""
+        self._process = os.getpid()
         self._turns, self._lock = threading.Semaphore(self._size), threading.Lock()
         self._idle.cut()
 
