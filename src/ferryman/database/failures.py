@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from ferryman.errors import DatabaseError, DatabaseUnavailableError, FerrymanError, SchemaMissingError
 
 if TYPE_CHECKING:
@@ -15,6 +17,9 @@ _MISSING_OBJECT = {_NO_SCHEMA, "42P01", "42883", "42704"}
 """Undefined schema, table, function, type."""
 _UNAVAILABLE_CLASSES = ("08", "57P", "53")
 """Connection failures, server going down or starting up, out of connections or memory."""
+
+_UNREADABLE = (psycopg.DataError, NotImplementedError, ValueError)
+"""What drivers raise for values that they cannot encode or decode: date styles, characters, times without bounds."""
 
 _READ_ONLY = "25006"
 _FUNCTION = re.compile(r'PL/.*?([\w$."]+\([^()]*\))')
@@ -27,10 +32,20 @@ def explain(error: Exception, schema: SchemaName) -> FerrymanError:
     message = message_of(error)
     # Whatever of ours is missing is named with its schema: no statement of ours asks for it otherwise.
     ours = schema.name if state == _NO_SCHEMA else f"{schema.name}."
+    if state in _MISSING_OBJECT and f"{ours}_private_workers" in message:
+        return SchemaMissingError(
+            f"the schema {schema} has no table of workers ({message}). `ferryman schema status` says whether it has "
+            f"given way to a Rust worker, which makes the table when it starts. If not, run `ferryman migrate`."
+        )
     if state in _MISSING_OBJECT and ours in message:
         return SchemaMissingError(
             f"the schema {schema} is not installed in this database, or not completely ({message}). "
             f"Install it with `ferryman migrate`, or `await client.migrate()`."
+        )
+    if state is None and isinstance(_innermost(error), _UNREADABLE):
+        return DatabaseUnavailableError(
+            f"the driver cannot translate what was sent or what came back: {message}. The statement may or may not "
+            f"have taken effect. If the connection is yours, give it client_encoding UTF8 and DateStyle ISO."
         )
     if state is None or state.startswith(_UNAVAILABLE_CLASSES):
         return DatabaseUnavailableError(
