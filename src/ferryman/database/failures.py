@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import psycopg
-
 from ferryman.errors import DatabaseError, DatabaseUnavailableError, FerrymanError, SchemaMissingError
 
 if TYPE_CHECKING:
@@ -17,9 +15,6 @@ _MISSING_OBJECT = {_NO_SCHEMA, "42P01", "42883", "42704"}
 """Undefined schema, table, function, type."""
 _UNAVAILABLE_CLASSES = ("08", "57P", "53")
 """Connection failures, server going down or starting up, out of connections or memory."""
-
-_UNREADABLE = (psycopg.DataError, NotImplementedError, ValueError)
-"""What drivers raise for values that they cannot encode or decode: date styles, characters, times without bounds."""
 
 _READ_ONLY = "25006"
 _FUNCTION = re.compile(r'PL/.*?([\w$."]+\([^()]*\))')
@@ -42,7 +37,7 @@ def explain(error: Exception, schema: SchemaName) -> FerrymanError:
             f"the schema {schema} is not installed in this database, or not completely ({message}). "
             f"Install it with `ferryman migrate`, or `await client.migrate()`."
         )
-    if state is None and isinstance(_innermost(error), _UNREADABLE):
+    if state is None and _is_about_a_value(_innermost(error)):
         return DatabaseUnavailableError(
             f"the driver cannot translate what was sent or what came back: {message}. The statement may or may not "
             f"have taken effect. If the connection is yours, give it client_encoding UTF8 and DateStyle ISO."
@@ -84,6 +79,11 @@ def message_of(error: BaseException) -> str:
     diagnostics = getattr(innermost, "diag", None)
     primary = getattr(diagnostics, "message_primary", None)
     return str(primary or innermost).strip().split("\nDETAIL:")[0]
+
+
+def _is_about_a_value(error: BaseException) -> bool:
+    """Whether a driver could not encode or decode a value: a date style, a character, a time without bounds."""
+    return isinstance(error, (NotImplementedError, UnicodeError)) or type(error).__name__ == "DataError"
 
 
 def _context_of(error: BaseException) -> str:
