@@ -101,7 +101,12 @@ def test_clients_have_sessions_of_their_own_in_a_process_that_was_forked_below_p
         def act() -> list[int]:
             return [*_sessions(blocking, 2), asyncio.run(session())]
 
+        def close() -> None:
+            blocking.close()
+            asyncio.run(client.close())
+
         assert not {*_in_a_fork(act, _fork_below_python)} & {*before}
+        assert _in_a_fork(close, _fork_below_python) is None
         after = [*_sessions(blocking, 2), loop.run_until_complete(session())]
         assert {*after} == {*before}, "the child has closed nothing of its parent"
         loop.run_until_complete(client.close())
