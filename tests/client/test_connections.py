@@ -325,6 +325,10 @@ def test_a_database_with_another_encoding_stores_what_it_can(other_encoding: str
         client.migrate()
         keyed = client.add_raw_job("x", "é", JobSpec(job_key="k"))
         assert client.get_job(keyed.id) == keyed
+        with psycopg.connect(other_encoding) as using:
+            borrowed = client.add_raw_job("x", "é", JobSpec(job_key="b"), using=using)
+            assert client.get_job(borrowed.id, using=using) == borrowed
+        assert client.get_job(borrowed.id) == borrowed
         if "latin1" in other_encoding:
             with pytest.raises(DatabaseError, match="22P05"):
                 client.add_raw_job("x", "🚢")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
-def _in_a_fork(act: Callable[[], Any]) -> Any:
+def _fork_below_python() -> int:
+    """Fork as uWSGI does: Python hears nothing of it."""
+    return int(ctypes.PyDLL(None).fork())
+
+
+def _in_a_fork(act: Callable[[], Any], fork: Callable[[], int] = os.fork) -> Any:
     """What `act` returns in a process that was forked, after that has ended."""
     reading, writing = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         told: Any = "failed"
         try:
@@ -79,3 +85,29 @@ def test_an_async_client_that_was_opened_before_a_fork_has_sessions_of_its_own_i
             assert await act() == (3, first[1]), "the child has closed nothing of its parent"
 
     asyncio.run(scenario())
+
+
+def test_clients_have_sessions_of_their_own_in_a_process_that_was_forked_below_python(database: str) -> None:
+    client, loop = Client(database), asyncio.new_event_loop()
+
+    async def session() -> int:
+        async with client.pool.connection() as taken:
+            return taken.info.backend_pid
+
+    with SyncClient(database, max_connections=2) as blocking:
+        loop.run_until_complete(client.open())
+        before = [*_sessions(blocking, 2), loop.run_until_complete(session())]
+
+        def act() -> list[int]:
+            return [*_sessions(blocking, 2), asyncio.run(session())]
+
+        def close() -> None:
+            blocking.close()
+            asyncio.run(client.close())
+
+        assert not {*_in_a_fork(act, _fork_below_python)} & {*before}
+        assert _in_a_fork(close, _fork_below_python) is None
+        after = [*_sessions(blocking, 2), loop.run_until_complete(session())]
+        assert {*after} == {*before}, "the child has closed nothing of its parent"
+        loop.run_until_complete(client.close())
+    loop.close()

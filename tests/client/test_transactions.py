@@ -529,3 +529,28 @@ def test_times_have_a_zone_also_where_django_leaves_zones_out(
             cursor.execute("select now()")
             assert cursor.fetchone()[0].tzinfo is None, "it is as it was for the caller"
         using.close()
+
+
+async def test_dates_are_read_on_a_borrowed_connection_whatever_style_it_has(client: Client, database: str) -> None:
+    async with await psycopg.AsyncConnection.connect(database, options="-c datestyle=German") as using:
+        keyed = await client.add_raw_job("x", HOSTILE, KEYED, using=using)
+        added = await client.schedules.add("* * * * * x", using=using)
+        [schedule] = await client.schedules.list(using=using)
+    assert await client.get_job(keyed.id) == keyed
+    assert schedule.created_at == added.created_at
+    with psycopg.connect(database, options="-c datestyle=German") as blocking, SyncClient(database) as sync_client:
+        assert sync_client.get_job(keyed.id, using=blocking) == keyed
+
+
+def test_a_driver_that_cannot_translate_is_not_taken_for_a_database_that_does_not_answer(
+    sync_client: SyncClient, database: str
+) -> None:
+    engine = create_engine(_url(database, "postgresql+psycopg"), connect_args={"options": "-c datestyle=German"})
+    with engine.connect() as using, pytest.raises(DatabaseError, match=r"cannot translate .*DateStyle ISO\."):
+        sync_client.add_raw_job("x", {}, using=using)
+    engine.dispose()
+    with (
+        psycopg.connect(database, client_encoding="LATIN1") as using,
+        pytest.raises(DatabaseError, match=r"cannot translate .*give it client_encoding UTF8"),
+    ):
+        sync_client.add_raw_job("x", "🚢", using=using)

@@ -358,6 +358,25 @@ async def test_a_crontab_that_was_held_up_makes_up_for_its_minutes(
 
 
 @pytest.mark.usefixtures("impatient")
+async def test_a_crontab_that_is_held_up_while_it_makes_up_for_more_than_one_statement_loses_none_of_it(
+    client: Client, database: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ferryman.cron.scheduler, "JOBS_PER_STATEMENT", 4)
+    for name in ("held", "tick"):
+        make_known(connection, name, NOON - HOUR)
+    scheduler, clock = scheduler_at(client, NOON, "* * * * * tick\n* * * * * held ?fill=10m")
+    with psycopg.connect(database) as holder:
+        holder.execute(HELD["a crontab"].encode())
+        await scheduler.tick()
+        holder.rollback()
+    clock.advance(RETRY_HELD_UP)
+    await scheduler.tick()
+    assert fired(connection, "held") == [NOON - number * MINUTE for number in reversed(range(10))], (
+        "its fill reaches to 11:51 now"
+    )
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_minutes_that_a_crontab_lost_while_it_was_held_up_are_logged_once(
     client: Client, database: str, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:

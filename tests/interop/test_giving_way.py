@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from psycopg.errors import DuplicateTable
 
-from ferryman import App, Client
-from ferryman.errors import IncompatibleSchemaError, SchemaError
+from ferryman import App, Client, SyncClient
+from ferryman.errors import IncompatibleSchemaError, SchemaError, SchemaMissingError
 from ferryman.schema import (
     LATEST_EXTENSION,
     GivingWay,
@@ -93,6 +93,8 @@ def test_until_rust_has_come_our_workers_do_not_start_and_jobs_are_added_all_the
     assert "has given way already" in carry_out(adopted, give_way).note
     with psycopg.connect(adopted, autocommit=True) as connection:
         assert Tables(connection).add_job()["attempts"] == 0
+    with SyncClient(adopted) as client, pytest.raises(SchemaMissingError, match="given way to a Rust worker"):
+        client.list_active_workers()
 
 
 def test_migrate_takes_it_back_and_says_what_it_said_at_the_adoption(node_database: NodeDatabase) -> None:

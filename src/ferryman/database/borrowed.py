@@ -11,6 +11,7 @@ from datetime import timezone
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
+from psycopg.adapt import Loader
 from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 
@@ -19,6 +20,8 @@ from ferryman.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+
+    from psycopg.abc import Buffer
 
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.steps import Call, Row
@@ -71,12 +74,14 @@ def _find_sync_fetch(using: Any) -> SyncFetch | None:
 async def _fetch_psycopg_async(call: Call, schema: SchemaName) -> Sequence[Row]:
     # Our own cursor: the caller's row and cursor factories are made for the caller's queries.
     async with psycopg.AsyncRawCursor(call.using, row_factory=tuple_row) as cursor:
+        _read_whatever_the_session_has(cursor)
         await cursor.execute(call.statement.text(schema, Style.NUMBERED), call.statement.ordered(call.parameters))
         return await cursor.fetchall()
 
 
 def _fetch_psycopg_sync(call: Call, schema: SchemaName) -> Sequence[Row]:
     with psycopg.RawCursor(call.using, row_factory=tuple_row) as cursor:
+        _read_whatever_the_session_has(cursor)
         cursor.execute(call.statement.text(schema, Style.NUMBERED), call.statement.ordered(call.parameters))
         return cursor.fetchall()
 
@@ -117,6 +122,20 @@ def _keep_zones(cursor: Any) -> None:
         cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
     elif hasattr(cursor, "tzinfo_factory"):  # psycopg2
         cursor.tzinfo_factory = timezone
+
+
+def _read_whatever_the_session_has(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> None:
+    """Let a cursor, which is ours alone, read times of any DateStyle, and texts of a session that names no encoding."""
+    cursor.format = psycopg.pq.Format.BINARY
+    if cursor.connection.info.encoding == "ascii":  # SQL_ASCII, for which the driver would give bytes
+        cursor.adapters.register_loader("text", _Utf8Loader)
+
+
+class _Utf8Loader(Loader):
+    format = psycopg.pq.Format.BINARY
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode()
 
 
 def django_connection(using: Any) -> Any:

@@ -27,10 +27,20 @@ def explain(error: Exception, schema: SchemaName) -> FerrymanError:
     message = message_of(error)
     # Whatever of ours is missing is named with its schema: no statement of ours asks for it otherwise.
     ours = schema.name if state == _NO_SCHEMA else f"{schema.name}."
+    if state in _MISSING_OBJECT and f"{ours}_private_workers" in message:
+        return SchemaMissingError(
+            f"the schema {schema} has no table of workers ({message}). `ferryman schema status` says whether it has "
+            f"given way to a Rust worker, which makes the table when it starts. If not, run `ferryman migrate`."
+        )
     if state in _MISSING_OBJECT and ours in message:
         return SchemaMissingError(
             f"the schema {schema} is not installed in this database, or not completely ({message}). "
             f"Install it with `ferryman migrate`, or `await client.migrate()`."
+        )
+    if state is None and _is_about_a_value(_innermost(error)):
+        return DatabaseUnavailableError(
+            f"the driver cannot translate what was sent or what came back: {message}. The statement may or may not "
+            f"have taken effect. If the connection is yours, give it client_encoding UTF8 and DateStyle ISO."
         )
     if state is None or state.startswith(_UNAVAILABLE_CLASSES):
         return DatabaseUnavailableError(
@@ -69,6 +79,11 @@ def message_of(error: BaseException) -> str:
     diagnostics = getattr(innermost, "diag", None)
     primary = getattr(diagnostics, "message_primary", None)
     return str(primary or innermost).strip().split("\nDETAIL:")[0]
+
+
+def _is_about_a_value(error: BaseException) -> bool:
+    """Whether a driver could not encode or decode a value: a date style, a character, a time without bounds."""
+    return isinstance(error, (NotImplementedError, UnicodeError)) or type(error).__name__ == "DataError"
 
 
 def _context_of(error: BaseException) -> str:

@@ -112,6 +112,8 @@ class AsyncPool:
     def __init__(self, address: Address, *, size: int) -> None:
         self._address = address
         self._size = size
+        self.process = os.getpid()
+        """Whose connections and turns these are."""
         self._turns = asyncio.Semaphore(size)
         self._idle: _Idle[OwnAsyncConnection] = _Idle()
         self._is_closed = False
@@ -122,6 +124,7 @@ class AsyncPool:
 
     async def getconn(self) -> OwnAsyncConnection:
         """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
+        _start_anew_if_forked(self)
         if self._turns.locked():
             await self._wait_for_a_turn()
         else:
@@ -149,18 +152,21 @@ class AsyncPool:
 
     async def close(self) -> None:
         """Close what is idle now, and the others when they come back."""
+        _start_anew_if_forked(self)
         self._is_closed = True
         for connection in self._idle.empty():
             await connection.close()
 
     def close_now(self) -> None:
         """Do the same as `close` without an event loop: what is idle waits for nothing."""
+        _start_anew_if_forked(self)
         self._is_closed = True
         for connection in self._idle.empty():
             connection.pgconn.finish()
 
     def start_anew(self) -> None:
         """Be a pool of this process, which was forked: connections, and turns that were taken, are the parent's."""
+        self.process = os.getpid()
         self._turns = asyncio.Semaphore(self._size)
         self._idle.cut()
 
@@ -217,6 +223,7 @@ class SyncPool:
     def __init__(self, address: Address, *, size: int) -> None:
         self._address = address
         self._size = size
+        self.process = os.getpid()
         self._turns = threading.Semaphore(size)
         self._idle: _Idle[OwnConnection] = _Idle()
         self._lock = threading.Lock()
@@ -226,6 +233,7 @@ class SyncPool:
 
     def getconn(self) -> OwnConnection:
         """A connection, to be given back with `putconn`; `NotConnectedError` says why there is none."""
+        _start_anew_if_forked(self)
         if not self._turns.acquire(timeout=SECONDS_FOR_A_TURN):
             raise _busy(self._size)
         try:
@@ -244,6 +252,7 @@ class SyncPool:
 
     def close(self) -> None:
         """Close what is idle now, and the others when they come back."""
+        _start_anew_if_forked(self)
         with self._lock:
             self._is_closed = True
             idle = self._idle.empty()
@@ -252,6 +261,7 @@ class SyncPool:
 
     def start_anew(self) -> None:
         """Be a pool of this process, which was forked: connections, and turns that were taken, are the parent's."""
+        self.process = os.getpid()
         self._turns, self._lock = threading.Semaphore(self._size), threading.Lock()
         self._idle.cut()
 
@@ -296,6 +306,12 @@ class SyncPool:
 
 _pools: weakref.WeakSet[AsyncPool | SyncPool] = weakref.WeakSet()
 """All pools of this process."""
+
+
+def _start_anew_if_forked(pool: AsyncPool | SyncPool) -> None:
+    """For a process that was forked below Python, as by uWSGI: no hook ran there."""
+    if pool.process != os.getpid():
+        pool.start_anew()
 
 
 def _was_forked() -> None:
