@@ -11,9 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pytest
 
 import ferryman
-from ferryman import App, Client, HookRegistry, Job, RecoverySettings, Task, Worker, WorkerContext, WorkerOptions
+from ferryman import (
+    App,
+    Client,
+    ConfigurationError,
+    HookRegistry,
+    Job,
+    RecoverySettings,
+    Task,
+    Worker,
+    WorkerContext,
+    WorkerOptions,
+)
 from ferryman.cli.program import program
 from ferryman.client.adding import add_job
 from ferryman.client.cleaning import cleanup
@@ -187,6 +199,22 @@ def test_every_default_on_the_page_is_the_one_in_force() -> None:
         if not (WORKED_OUT[default]() if default in WORKED_OUT else default in spellings(default_of(name)))
     }
     assert wrong == {}
+
+
+def test_a_worker_option_of_others_is_refused_with_the_name_that_the_page_gives() -> None:
+    wrong = []
+    rows = [row for heading, rows in tables() if heading[0] == "Node" and heading[-1] == "default here" for row in rows]
+    for node, _, rust, _, ours, _ in rows:
+        keyword = OURS.fullmatch(ours.strip("`"))["keyword"]  # type: ignore[index]
+        for name in (name for cell in (node, rust) for name in CODE.findall(cell) if re.fullmatch("[a-z][A-Za-z_]*", name)):
+            if re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() in inspect.signature(WorkerOptions).parameters:
+                continue
+            with pytest.raises(ConfigurationError) as refused:
+                WorkerOptions(**{name: 1})
+            if keyword not in str(refused.value).partition("here it is ")[2]:
+                wrong.append(str(refused.value))
+    assert len(rows) > 25
+    assert wrong == []
 
 
 def test_every_name_that_people_come_with_is_on_the_page() -> None:
