@@ -85,6 +85,7 @@ IN_THE_SEEDS = """
     auto_fail_stale_running running_stale_threshold_ms check_interval_ms runner_heartbeat_interval_ms
     claimer_heartbeat_interval_ms heartbeat_retention_hours worker_state_retention_hours
     terminal_record_retention_hours auto_retry_for recover_stuck_workflows CLAIMED RUNNING PENDING
+    PostgresBroker horsies_heartbeats horsies_worker_states horsies_tasks next_retry_at
 """
 EXPORTED = """
     run runOnce runMigrations runTaskList runTaskListOnce makeWorkerUtils quickAddJob addJobAdhoc getTasks
@@ -104,7 +105,11 @@ EXPORTED = """
     fail_job_batch_delay listen_os_shutdown_signals shutdown_signal shutdown_grace_period
     shutdown_interrupted_job_retry_delay max_pg_conn use_notification_delivery request_shutdown remove_job
     complete_jobs permanently_fail_jobs reschedule_jobs force_unlock_workers cleanup migrate with_executor
-    with_task_details
+    with_task_details FailAll ItemResults failed_with_replacement try_pg_pool ProcessJobError ReleaseJobError
+
+    promise prebootstrap postbootstrap premigrate postmigrate migrationError --connection --config
+    --no-prepared-statements NO_LOG_SUCCESS GRAPHILE_LOGGER_DEBUG GRAPHILE_WORKER_DEBUG
+    GRAPHILE_ENABLE_DANGEROUS_LOGS --payload-file job_queue_id task_id is_available
 
     Horsies PostgresConfig TaskResult TaskError OperationalErrorCode ContractCode RetrievalCode OutcomeCode
     BuiltInTaskCode RetryPolicy TaskInfo TaskAttemptInfo QueueMode CustomQueueConfig TaskStatus TaskAttemptOutcome
