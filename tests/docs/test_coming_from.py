@@ -211,7 +211,9 @@ def test_a_worker_option_of_others_is_refused_with_the_name_that_the_page_gives(
     rows = [row for heading, rows in tables() if heading[0] == "Node" and heading[-1] == "default here" for row in rows]
     for node, _, rust, _, ours, _ in rows:
         keyword = OURS.fullmatch(ours.strip("`"))["keyword"]  # type: ignore[index]
-        for name in (name for cell in (node, rust) for name in CODE.findall(cell) if re.fullmatch("[a-z][A-Za-z_]*", name)):
+        for name in (
+            name for cell in (node, rust) for name in CODE.findall(cell) if re.fullmatch("[a-z][A-Za-z_]*", name)
+        ):
             if re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() in inspect.signature(WorkerOptions).parameters:
                 continue
             with pytest.raises(ConfigurationError) as refused:
