@@ -62,8 +62,8 @@ class WorkerContext:
 
     @property
     def task(self) -> Task[..., Any]:
-        """The definition of the task: its identifier, defaults and retry policy."""
-        return self._queue("task").tasks[self.job.task_identifier]
+        """The definition of the task: its identifier, defaults and retry policy; also of a job that has an alias."""
+        return self._queue("task")._core.tasks.find(self.job.task_identifier)  # noqa: SLF001 - of this package
 
     @property
     def schema(self) -> str:

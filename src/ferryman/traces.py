@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ferryman.jobs import Job, NewJob
 
 TRACE_KEY = "_trace"
+TRACEPARENT_KEY = "traceparent"
+"""Programs that know W3C's rules and not ours put this beside the keys of the payload."""
 _MARK = f'"{TRACE_KEY}"'
 _LIBRARY = "opentelemetry.trace"
 MOST_ITEMS = 128
@@ -33,7 +35,7 @@ _OURS = re.compile(
     rf'"trace_id":"(?!0{{32}})({_ID})","span_id":"(?!0{{16}})({_SPAN})"\}},?'
 )
 """A payload as `with_trace` writes it: the usual one need not be parsed to find its trace."""
-_TRACEPARENT = re.compile(rf"(?!ff)[0-9a-f]{{2}}-({_ID})-({_SPAN})-([0-9a-f]{{2}})(?:-.*)?", re.DOTALL)
+_TRACEPARENT = re.compile(rf"(?!ff|00.{{53}}-)[0-9a-f]{{2}}-({_ID})-({_SPAN})-([0-9a-f]{{2}})(?:-.*)?", re.DOTALL)
 _HEX = re.compile(rf"{_ID}{_SPAN}", re.IGNORECASE)
 _MOST_FLAGS = 255
 
@@ -115,7 +117,7 @@ def origin_of(payload_json: str) -> Origin:
         return Origin(tuple(dict.fromkeys(trace for origin in found for trace in origin.producers)))
     fields = _fields(payload_json)
     told = _decoded(fields.get(TRACE_KEY, msgspec.Raw(b"null")))
-    producer = _producer(told) or parse_traceparent(_decoded(fields.get("traceparent", msgspec.Raw(b"null"))))
+    producer = _producer(told) or parse_traceparent(_decoded(fields.get(TRACEPARENT_KEY, msgspec.Raw(b"null"))))
     died = parse_traceparent(told.get("died")) if isinstance(told, dict) else None
     return Origin(() if producer is None else (producer,), died)
 

@@ -78,6 +78,16 @@ async def use(ctx: WorkerContext) -> None:
 """
 
 
+THREE_TASKS = """
+from ferryman import App
+
+app = App()
+app.task(lambda: print("ran send", flush=True), identifier="send", aliases=["mail"])
+app.task(lambda: print("ran resize", flush=True), identifier="resize")
+app.task(lambda: print("ran charge", flush=True), identifier="charge")
+"""
+
+
 @pytest.fixture
 def worker(tmp_path: Path, database: str) -> Iterator[Callable[..., RunningCommand]]:
     """Start `ferryman worker` for tasks with this text, on the test's database."""
@@ -119,6 +129,22 @@ def test_forbidden_flags_of_the_command_line_replace_those_of_the_application(
 
     assert started.wait() == 0
     assert [line for line in started.lines if line.startswith("hello")] == ["hello Ann"]
+
+
+def test_the_command_line_chooses_the_tasks_that_a_worker_runs(
+    worker: Callable[..., RunningCommand], sync_client: SyncClient
+) -> None:
+    for identifier in ("send", "resize", "charge"):
+        sync_client.add_raw_job(identifier)
+
+    ran = []
+    for options in (["--task", "mail", "--task", "resize", "--not-task", "resize"], ["--not-task", "charge"]):
+        started = worker(THREE_TASKS, "--once", *options)
+        assert started.wait() == 0
+        ran.append([line for line in started.lines if line.startswith("ran")])
+
+    assert ran == [["ran send"], ["ran resize"]]
+    assert [job.task_identifier for job in sync_client.list_jobs().jobs] == ["charge"]
 
 
 def test_a_queue_size_claims_ahead_and_jobs_run(worker: Callable[..., RunningCommand], sync_client: SyncClient) -> None:

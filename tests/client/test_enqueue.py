@@ -164,6 +164,26 @@ async def test_closing_an_application_closes_what_it_opened_and_the_next_job_ope
         until_blocking(lambda: _sessions(connection) == [], "everything is closed")
 
 
+def test_a_call_that_another_thread_closes_the_application_under_connects_again(
+    app: App, send: Task[..., Any], connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = app.clients.blocking_client()  # as a thread has that stops here for a moment
+    app.close()
+    assert found.add_job(send.job(to="a@b.c")).payload == {"to": "a@b.c"}
+
+    def open_and_stop_there() -> None:
+        monkeypatch.undo()
+        found.open()
+        app.close()
+
+    app.close()
+    monkeypatch.setattr(found, "open", open_and_stop_there)
+    assert send.enqueue_sync(to="d@e.f").payload == {"to": "d@e.f"}
+
+    app.close()
+    until_blocking(lambda: _sessions(connection) == [], "everything is closed")
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_process_that_was_forked_has_connections_of_its_own_whatever_its_parent_was_doing(
     app: App, send: Task[..., Any], connection: psycopg.Connection

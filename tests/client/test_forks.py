@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import json
 import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,16 +19,21 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
+SECONDS_TO_HANG = 60
+
+
 def _fork_below_python() -> int:
     """Fork as uWSGI does: Python hears nothing of it."""
     return int(ctypes.PyDLL(None).fork())
 
 
 def _in_a_fork(act: Callable[[], Any], fork: Callable[[], int] = os.fork) -> Any:
-    """What `act` returns in a process that was forked, after that has ended."""
+    """What `act` returns in a process that was forked, after that has ended. One that hangs fails the test."""
     reading, writing = os.pipe()
     child = fork()
     if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(SECONDS_TO_HANG)
         told: Any = "failed"
         try:
             told = act()
@@ -36,9 +42,10 @@ def _in_a_fork(act: Callable[[], Any], fork: Callable[[], int] = os.fork) -> Any
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        told = json.loads(pipe.read())
-    os.waitpid(child, 0)
-    return told
+        told = pipe.read()
+    _, status = os.waitpid(child, 0)
+    assert status == 0, "the process hung"
+    return json.loads(told)
 
 
 def _sessions(client: SyncClient, turns: int) -> list[int]:

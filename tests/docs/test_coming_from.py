@@ -11,9 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pytest
 
 import ferryman
-from ferryman import App, Client, HookRegistry, Job, RecoverySettings, Task, Worker, WorkerContext, WorkerOptions
+from ferryman import (
+    App,
+    Client,
+    ConfigurationError,
+    HookRegistry,
+    Job,
+    RecoverySettings,
+    Task,
+    Worker,
+    WorkerContext,
+    WorkerOptions,
+)
 from ferryman.cli.program import program
 from ferryman.client.adding import add_job
 from ferryman.client.cleaning import cleanup
@@ -73,6 +85,7 @@ IN_THE_SEEDS = """
     auto_fail_stale_running running_stale_threshold_ms check_interval_ms runner_heartbeat_interval_ms
     claimer_heartbeat_interval_ms heartbeat_retention_hours worker_state_retention_hours
     terminal_record_retention_hours auto_retry_for recover_stuck_workflows CLAIMED RUNNING PENDING
+    PostgresBroker horsies_heartbeats horsies_worker_states horsies_tasks next_retry_at
 """
 EXPORTED = """
     run runOnce runMigrations runTaskList runTaskListOnce makeWorkerUtils quickAddJob addJobAdhoc getTasks
@@ -92,7 +105,11 @@ EXPORTED = """
     fail_job_batch_delay listen_os_shutdown_signals shutdown_signal shutdown_grace_period
     shutdown_interrupted_job_retry_delay max_pg_conn use_notification_delivery request_shutdown remove_job
     complete_jobs permanently_fail_jobs reschedule_jobs force_unlock_workers cleanup migrate with_executor
-    with_task_details
+    with_task_details FailAll ItemResults failed_with_replacement try_pg_pool ProcessJobError ReleaseJobError
+
+    promise prebootstrap postbootstrap premigrate postmigrate migrationError --connection --config
+    --no-prepared-statements NO_LOG_SUCCESS GRAPHILE_LOGGER_DEBUG GRAPHILE_WORKER_DEBUG
+    GRAPHILE_ENABLE_DANGEROUS_LOGS --payload-file job_queue_id task_id is_available
 
     Horsies PostgresConfig TaskResult TaskError OperationalErrorCode ContractCode RetrievalCode OutcomeCode
     BuiltInTaskCode RetryPolicy TaskInfo TaskAttemptInfo QueueMode CustomQueueConfig TaskStatus TaskAttemptOutcome
@@ -187,6 +204,24 @@ def test_every_default_on_the_page_is_the_one_in_force() -> None:
         if not (WORKED_OUT[default]() if default in WORKED_OUT else default in spellings(default_of(name)))
     }
     assert wrong == {}
+
+
+def test_a_worker_option_of_others_is_refused_with_the_name_that_the_page_gives() -> None:
+    wrong = []
+    rows = [row for heading, rows in tables() if heading[0] == "Node" and heading[-1] == "default here" for row in rows]
+    for node, _, rust, _, ours, _ in rows:
+        keyword = OURS.fullmatch(ours.strip("`"))["keyword"]  # type: ignore[index]
+        for name in (
+            name for cell in (node, rust) for name in CODE.findall(cell) if re.fullmatch("[a-z][A-Za-z_]*", name)
+        ):
+            if re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() in inspect.signature(WorkerOptions).parameters:
+                continue
+            with pytest.raises(ConfigurationError) as refused:
+                WorkerOptions(**{name: 1})
+            if keyword not in str(refused.value).partition("here it is ")[2]:
+                wrong.append(str(refused.value))
+    assert len(rows) > 25
+    assert wrong == []
 
 
 def test_every_name_that_people_come_with_is_on_the_page() -> None:

@@ -49,6 +49,13 @@ def first_cells(page: str) -> str:
     return "\n".join(re.findall(r"^\|([^|\n]*)\|", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE))
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
+def test_every_table_has_a_heading(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert [rows for rows in tables if not re.match(r"\|[ :|-]+\|$", rows.splitlines()[1 % rows.count("\n")])] == []
+
+
 @pytest.mark.parametrize(("name", "page"), NAMES, ids=str)
 def test_every_name_has_its_row(name: str, page: str) -> None:
     assert re.search(rf"`{name}\b", first_cells(page)), f"{name} is in no table of docs/{page}"

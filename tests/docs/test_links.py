@@ -30,6 +30,21 @@ def test_every_link_leads_to_a_heading_that_there_is() -> None:
     assert [broken for page in PAGES for broken in _broken(page)] == []
 
 
+def test_commands_to_paste_install_from_a_checkout_as_long_as_nothing_is_published() -> None:
+    """A name that an index does not know, or knows as another program, is of no use to a newcomer."""
+    releasing = ROOT / "docs" / "releasing.md"
+    assert "Ferryman is on no package index yet." in releasing.read_text(encoding="utf-8")
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    pasted = {
+        page: "".join(re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)) for page, text in texts.items()
+    }
+    assert [page.name for page, commands in pasted.items() if re.search(r"install .*\bferryman\b", commands)] == []
+    local = {page for page, text in texts.items() if "pip install '.[" in text and page != releasing}
+    assert {page for page in local if page.name not in texts[releasing]} == set(), (
+        "to be changed on the day of the release"
+    )
+
+
 def test_every_page_can_be_reached_from_the_readme() -> None:
     reached, waiting = set[Path](), [ROOT / "README.md"]
     while waiting:

@@ -87,6 +87,41 @@ async def test_jobs_of_the_rust_crate_and_of_others_are_linked_to_their_producer
     assert [(spans.linked(span), span.status.status_code.name) for span in processed] == [(LINKED, "UNSET")] * 6
 
 
+async def test_a_traceparent_beside_the_payload_fails_no_task_that_has_no_such_field(
+    spans: Spans, app: App, client: SyncClient, connection: psycopg.Connection
+) -> None:
+    seen: list[Any] = []
+    traceparent = f"00-{TRACE_ID}-{SPAN_ID}-01"
+
+    class Closed(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        n: int
+
+    @app.task
+    async def keywords(n: int) -> None:
+        seen.append(n)
+
+    @app.task
+    async def closed_model(model: Closed) -> None:
+        seen.append(model.n)
+
+    @app.task
+    async def wanted(n: int, traceparent: str) -> None:
+        seen.append(traceparent)
+
+    @app.task
+    async def collected(n: int, **rest: Any) -> None:
+        seen.append(rest)
+
+    for task in ("keywords", "closed_model", "wanted", "collected"):
+        client.add_raw_job(task, {"n": 1, "traceparent": traceparent})
+        client.add_raw_job(task, {"n": 1, "traceparent": traceparent, "m": 2})
+    await run_all(app, concurrency=1)
+
+    assert seen == [1, 1, traceparent, {"traceparent": traceparent}, {"traceparent": traceparent, "m": 2}]
+    assert len(jobs(connection)) == 3, "any other key is still refused"
+
+
 async def test_a_malformed_trace_is_ignored_and_fails_no_job(
     spans: Spans, app: App, client: SyncClient, connection: psycopg.Connection
 ) -> None:

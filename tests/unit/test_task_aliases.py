@@ -106,6 +106,14 @@ def test_an_upgrade_that_returns_no_payload_is_told_so(app: App) -> None:
         send.decode("{}")
 
 
+def test_an_upgrade_that_returns_what_json_cannot_hold_is_named_and_nothing_is_said_of_adding(app: App) -> None:
+    send = app.task(lambda to: None, identifier="send", upgrade=lambda payload: {"to": object()})
+
+    for payload in ("{}", "[{}]"):
+        with pytest.raises(InvalidPayloadError, match=r"^upgrade returned what no payload .* object.* in JSON$"):
+            send.decode(payload)
+
+
 def test_tasks_are_chosen_by_any_of_their_names_and_a_misspelled_one_is_named(app: App) -> None:
     for identifier, aliases in (("send", ["mail"]), ("resize", []), ("charge", ["bill"])):
         app.task(lambda: None, identifier=identifier, aliases=aliases)

@@ -76,6 +76,7 @@ def test_a_traceparent_is_read_by_the_rules_of_w3c() -> None:
     assert parse_traceparent(f"01-{TRACEPARENT[3:]}-what-comes-later") == TRACE
     for text in ("", f"ff-{TRACEPARENT[3:]}", TRACEPARENT.upper(), TRACEPARENT[:-1], f"00-{'0' * 32}-{'0' * 16}-01"):
         assert parse_traceparent(text) is None
+    assert parse_traceparent(f"{TRACEPARENT}-more") is None, "version 00 ends with its flags"
     assert str(TRACE) == TRACEPARENT
 
 

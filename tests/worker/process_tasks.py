@@ -203,7 +203,7 @@ def details(ctx: WorkerContext) -> dict[str, object]:
     return {"task": ctx.task.identifier, "schema": ctx.schema, "use_local_time": ctx.use_local_time}
 
 
-@in_child
+@in_child(aliases=["look_in_process"])
 def look_in_child(count: int, ctx: WorkerContext) -> None:
     ctx.sync_client.add_raw_job("elsewhere", details(ctx))
 

@@ -59,6 +59,28 @@ async def test_jobs_under_old_names_with_old_payloads_are_run_as_todays(
     assert (jobs(connection), completed) == ([], ["mail", "send", "mail_all"])
 
 
+async def test_the_context_of_a_job_under_an_old_name_has_todays_task(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    seen: list[str] = []
+    app.include(process_tasks.app)
+
+    @app.task(aliases=["mail"])
+    async def send(ctx: WorkerContext) -> None:
+        seen.append(ctx.task.identifier)
+
+    @app.task(aliases=["shrink"])
+    def resize(ctx: WorkerContext) -> None:
+        seen.append(ctx.task.identifier)
+
+    for identifier, payload in (("mail", {}), ("shrink", {}), ("look_in_process", {"count": 1})):
+        await client.add_raw_job(identifier, payload)
+    await run_all(app, concurrency=1)
+
+    assert seen == ["send", "resize"]
+    assert [job.payload["task"] for job in jobs(connection)] == ["look_in_child"]
+
+
 async def test_a_child_process_upgrades_payloads_too(app: App, client: Client, tmp_path: Path) -> None:
     app.include(process_tasks.app)
 

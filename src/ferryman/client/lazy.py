@@ -55,6 +55,20 @@ class LazySyncClient(SyncClient):
         return super()._own_pool()
 
 
+class ReopeningSyncClient(LazySyncClient):
+    """One that connects again when it is used after `close`, which may come from any thread at any moment."""
+
+    def close(self) -> None:
+        """Close what is idle, and the others when they come back."""
+        SyncClient.close(self)
+
+    def _own_pool(self) -> SyncPool:
+        while (pool := self._pool) is None:
+            with self._opening:
+                self.open()
+        return pool
+
+
 class LazyClient(Client):
     """A `Client` for one event loop, which connects at its first operation."""
 

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferryman.client.asynchronous import Client
-from ferryman.client.lazy import LazyClient, LazySyncClient
+from ferryman.client.lazy import LazyClient, ReopeningSyncClient
 from ferryman.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ class SharedClients:
         self._settings = settings
         self._lock = threading.Lock()
         self._of_loop: dict[asyncio.AbstractEventLoop, _LoopClient] = {}
-        self._blocking: LazySyncClient | None = None
-        self._close_blocking: Callable[[], object] = _do_nothing
+        self._blocking: ReopeningSyncClient | None = None
         self._borrowing: Client | None = None
         self._inherited: list[object] = []
         self.including: weakref.WeakSet[SharedClients] = weakref.WeakSet()
@@ -66,10 +65,11 @@ class SharedClients:
         """Close all clients. Connections that are in use are closed when they are given back."""
         with self._lock:
             of_loops = [*self._of_loop.values()]
-            close_blocking, self._blocking = self._close_blocking, None
+            blocking = self._blocking
         for each in of_loops:
             each.client.close_now()
-        close_blocking()
+        if blocking is not None:
+            blocking.close()
 
     def start_anew(self) -> None:
         """Be those of this process, which was forked: no thread that held a lock and no event loop came along."""
@@ -100,8 +100,8 @@ class SharedClients:
             with self._lock:
                 client = self._blocking
                 if client is None:
-                    client = self._blocking = LazySyncClient(settings=self._settings())
-                    self._close_blocking = weakref.finalize(self, client.close)
+                    client = self._blocking = ReopeningSyncClient(settings=self._settings())
+                    weakref.finalize(self, client.close)
         return client
 
     def owners(self) -> set[SharedClients]:
@@ -216,10 +216,6 @@ def lent_by_worker(owner: SharedClients, client: Client | None, blocking_client:
     finally:
         worker.is_over = True
         _worker.reset(token)
-
-
-def _do_nothing() -> None:
-    """No client was made yet."""
 
 
 def _was_forked() -> None:

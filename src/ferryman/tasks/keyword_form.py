@@ -9,7 +9,7 @@ import msgspec
 from ferryman.tasks.decoders import Decoder, is_list, naming, raw_fields
 from ferryman.tasks.forms import Arguments, ArgumentsError, did_you_mean, is_null
 from ferryman.tasks.mismatches import MismatchError
-from ferryman.traces import without_trace
+from ferryman.traces import TRACEPARENT_KEY, without_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +21,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
     """A JSON object with a key for each parameter.
 
     Keys that begin with `_` belong to the queue, as `_cron` does: they are dropped unless a parameter has that name.
+    So is `traceparent`, where nothing collects other keys.
 
     extra: decodes the keys that the `**` parameter collects
     list_name: the only parameter, if it is a list; it also takes the array of a batch job
@@ -90,8 +91,11 @@ class KeywordForm(msgspec.Struct, frozen=True):
 
     def _read_extra(self, fields: dict[str, msgspec.Raw]) -> dict[str, Any]:
         strange = [name for name in fields if name not in self.parameters and not name.startswith("_")]
-        if strange and self.extra is None:
-            raise MismatchError(strange[0], f"is unknown{did_you_mean(strange[0], self.parameters)}")
+        if self.extra is None:
+            unknown = next((name for name in strange if name != TRACEPARENT_KEY), None)
+            if unknown is not None:
+                raise MismatchError(unknown, f"is unknown{did_you_mean(unknown, self.parameters)}")
+            return {}
         return {name: self._decode_extra(name, fields[name]) for name in strange}
 
     def _decode_extra(self, name: str, value: msgspec.Raw) -> Any:

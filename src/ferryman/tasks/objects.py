@@ -11,7 +11,7 @@ from ferryman.payloads import is_pydantic_model
 from ferryman.tasks.decoders import Decoder, ModelDecoder, raw_fields, type_info
 from ferryman.tasks.forms import did_you_mean, is_null
 from ferryman.tasks.mismatches import MismatchError
-from ferryman.traces import without_trace
+from ferryman.traces import TRACEPARENT_KEY, without_trace
 
 _WITH_FIELDS = (types.StructType, types.DataclassType, types.TypedDictType)
 
@@ -25,6 +25,7 @@ class ObjectDecoder(msgspec.Struct, frozen=True):
     """Decodes a whole payload that is a JSON object.
 
     Keys that begin with `_` belong to the queue, as `_cron` does: they are dropped unless the type has such a field.
+    So is `traceparent`, where the type does not take any key.
     `_trace` is dropped even where the type takes any key.
     Other keys that the type does not have are refused, except where the type itself decides: pydantic models and dicts.
 
@@ -48,7 +49,7 @@ class ObjectDecoder(msgspec.Struct, frozen=True):
         if not strange:
             return payload_json
         for name in strange:
-            if not name.startswith("_"):
+            if not name.startswith("_") and name != TRACEPARENT_KEY:
                 raise MismatchError(name, f"is unknown{did_you_mean(name, known)}")
             del fields[name]
         return msgspec.json.encode(fields).decode()

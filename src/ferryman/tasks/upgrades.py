@@ -27,9 +27,13 @@ def upgraded(payload_json: str, upgrade: Upgrade) -> str:
     What is not an object stays as it is, and so do keys that begin with `_`, which belong to the queue.
     """
     payload = json.loads(payload_json)
-    if isinstance(payload, list):
-        return encode_payload([_upgraded_object(item, upgrade) for item in payload])
-    return encode_payload(_upgraded_object(payload, upgrade))
+    is_batch = isinstance(payload, list)
+    changed = [_upgraded_object(item, upgrade) for item in payload] if is_batch else _upgraded_object(payload, upgrade)
+    try:
+        return encode_payload(changed)
+    except InvalidPayloadError as error:
+        problem = str(error).removesuffix("; nothing was added")
+        raise InvalidPayloadError(f"upgrade returned what no payload can hold: {problem}") from None
 
 
 def _upgraded_object(payload: Any, upgrade: Upgrade) -> Any:
