@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import sys
 import threading
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -162,6 +163,31 @@ async def test_closing_an_application_closes_what_it_opened_and_the_next_job_ope
         assert len(_sessions(connection)) == 2
         app.close()
         until_blocking(lambda: _sessions(connection) == [], "everything is closed")
+
+
+def test_a_thread_that_adds_a_job_while_another_closes_the_application_is_not_refused(
+    app: App, send: Task[..., Any], connection: psycopg.Connection
+) -> None:
+    thread = threading.Thread(target=send.enqueue_sync, kwargs={"to": "a@b.c"})
+
+    def is_about_to_open() -> bool:
+        frame = sys._current_frames().get(thread.ident or 0)
+        return frame is not None and frame.f_code.co_name == "_own_pool"
+
+    with app.clients.blocking_client()._opening:
+        thread.start()
+        until_blocking(is_about_to_open, "the thread has its client")
+        app.close()
+    thread.join()
+
+    assert _jobs(connection) == 1
+    app.close()
+    until_blocking(lambda: _sessions(connection) == [], "everything is closed")
+
+
+def _jobs(connection: psycopg.Connection) -> int:
+    [(count,)] = connection.execute("select count(*)::int from graphile_worker._private_jobs")
+    return count
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -45,14 +45,19 @@ class LazySyncClient(SyncClient):
         """Be a client of this process, which was forked: a thread that was opening it did not come along."""
         self._opening = threading.Lock()
 
+    def close_now(self) -> None:
+        """Close what is idle, and the others when they come back. The next operation connects again."""
+        super().close()
+
     def _own_pool(self) -> SyncPool:
-        if self._pool is None:
+        while (pool := self._pool) is None:  # again if another thread has closed it meanwhile
             with self._opening:
                 if not self._is_closed:
                     self.open()
             if self._is_closed:  # meanwhile; whoever closes does not wait for a server that is slow to answer
                 super().close()
-        return super()._own_pool()
+                return super()._own_pool()
+        return pool
 
 
 class LazyClient(Client):

@@ -42,7 +42,6 @@ class SharedClients:
         self._lock = threading.Lock()
         self._of_loop: dict[asyncio.AbstractEventLoop, _LoopClient] = {}
         self._blocking: LazySyncClient | None = None
-        self._close_blocking: Callable[[], object] = _do_nothing
         self._borrowing: Client | None = None
         self._inherited: list[object] = []
         self.including: weakref.WeakSet[SharedClients] = weakref.WeakSet()
@@ -66,10 +65,10 @@ class SharedClients:
         """Close all clients. Connections that are in use are closed when they are given back."""
         with self._lock:
             of_loops = [*self._of_loop.values()]
-            close_blocking, self._blocking = self._close_blocking, None
         for each in of_loops:
             each.client.close_now()
-        close_blocking()
+        if self._blocking is not None:
+            self._blocking.close_now()
 
     def start_anew(self) -> None:
         """Be those of this process, which was forked: no thread that held a lock and no event loop came along."""
@@ -101,7 +100,7 @@ class SharedClients:
                 client = self._blocking
                 if client is None:
                     client = self._blocking = LazySyncClient(settings=self._settings())
-                    self._close_blocking = weakref.finalize(self, client.close)
+                    weakref.finalize(self, client.close)
         return client
 
     def owners(self) -> set[SharedClients]:
@@ -216,10 +215,6 @@ def lent_by_worker(owner: SharedClients, client: Client | None, blocking_client:
     finally:
         worker.is_over = True
         _worker.reset(token)
-
-
-def _do_nothing() -> None:
-    """No client was made yet."""
 
 
 def _was_forked() -> None:
