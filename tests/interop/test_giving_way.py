@@ -12,6 +12,7 @@ import pytest
 from psycopg.errors import DuplicateTable
 
 from ferryman import App, Client
+from ferryman.database.steps import Transaction
 from ferryman.errors import IncompatibleSchemaError, SchemaError
 from ferryman.schema import (
     LATEST_EXTENSION,
@@ -25,7 +26,8 @@ from ferryman.schema import (
     uninstall_extensions,
 )
 from ferryman.schema.extensions import SHARED
-from tests.support.carrying import carry_out
+from ferryman.schema.refusals import GivenWayError
+from tests.support.carrying import carry_out, watched
 from tests.support.catalogue import OURS, catalogue
 from tests.support.rhythms import recovery_of
 from tests.support.rust_migrations import migrate_as_rust
@@ -35,6 +37,8 @@ from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ferryman.database.steps import Step
 
     NodeDatabase = Callable[[str], str]
 
@@ -93,6 +97,19 @@ def test_until_rust_has_come_our_workers_do_not_start_and_jobs_are_added_all_the
     assert "has given way already" in carry_out(adopted, give_way).note
     with psycopg.connect(adopted, autocommit=True) as connection:
         assert Tables(connection).add_job()["attempts"] == 0
+
+
+def test_a_worker_that_was_about_to_extend_the_schema_when_it_gave_way_does_not_take_it_back(adopted: str) -> None:
+    with psycopg.connect(adopted, autocommit=True) as connection:
+        connection.execute("delete from graphile_worker._ferryman_migrations where id = %s", [LATEST_EXTENSION])
+
+    def give_way_first(step: Step) -> None:
+        if isinstance(step, Transaction):
+            carry_out(adopted, give_way)
+
+    with pytest.raises(GivenWayError):
+        carry_out(adopted, lambda schema: watched(migrate_for_work(schema), give_way_first))
+    assert "has given way already" in carry_out(adopted, give_way).note
 
 
 def test_migrate_takes_it_back_and_says_what_it_said_at_the_adoption(node_database: NodeDatabase) -> None:
