@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg.errors import DuplicateTable
 
-from ferryman import App, Client
+from ferryman import App, Client, LocalQueueConfig
 from ferryman.database.steps import Transaction
 from ferryman.errors import IncompatibleSchemaError, SchemaError
 from ferryman.schema import (
@@ -29,6 +29,7 @@ from ferryman.schema.extensions import SHARED
 from ferryman.schema.refusals import GivenWayError
 from tests.support.carrying import carry_out, watched
 from tests.support.catalogue import OURS, catalogue
+from tests.support.inside import inside
 from tests.support.rhythms import recovery_of
 from tests.support.rust_migrations import migrate_as_rust
 from tests.support.tables import Tables
@@ -179,3 +180,23 @@ async def test_a_worker_that_lives_through_a_forced_one_loses_no_job(
         with psycopg.connect(adopted, autocommit=True) as connection:
             await until(lambda: Tables(connection).jobs() == [], "all jobs are done")
     assert runs == [1, 1, 2]
+
+
+async def test_a_worker_that_claims_ahead_waits_with_its_list_too(adopted: str) -> None:
+    app, runs, may_end = App(adopted), [], asyncio.Event()
+
+    @app.task
+    async def hold(n: int) -> None:
+        runs.append(n)
+        await may_end.wait()
+
+    worker = worker_of(app, concurrency=1, recovery=recovery_of(), local_queue=LocalQueueConfig(size=10))
+    async with Client(adopted) as client, app.client() as producer, running(worker):
+        await producer.add_jobs([hold.job(n=1), hold.job(n=2)])
+        await until(lambda: runs == [1] and len(inside(worker).local_queue.claims) == 1, "one job runs, and one waits")
+        await client.give_way(force=True)
+        await inside(worker).waiting_list.write()
+        migrate_as_rust(adopted)
+        may_end.set()
+        with psycopg.connect(adopted, autocommit=True) as connection:
+            await until(lambda: Tables(connection).jobs() == [], "all jobs are done")
