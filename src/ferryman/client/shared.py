@@ -100,7 +100,7 @@ class SharedClients:
                 client = self._blocking
                 if client is None:
                     client = self._blocking = LazySyncClient(settings=self._settings())
-                    weakref.finalize(self, client.close)
+                    weakref.finalize(self, client.close_now)
         return client
 
     def owners(self) -> set[SharedClients]:
