@@ -30,7 +30,7 @@ from ferryman.schema.refusals import GivenWayError
 from tests.support.carrying import carry_out, watched
 from tests.support.catalogue import OURS, catalogue
 from tests.support.inside import inside
-from tests.support.rhythms import recovery_of
+from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.rust_migrations import migrate_as_rust
 from tests.support.tables import Tables
 from tests.support.waiting import until
@@ -200,3 +200,22 @@ async def test_a_worker_that_claims_ahead_waits_with_its_list_too(adopted: str) 
         may_end.set()
         with psycopg.connect(adopted, autocommit=True) as connection:
             await until(lambda: Tables(connection).jobs() == [], "all jobs are done")
+
+
+async def test_a_worker_starts_no_job_from_its_next_beat_on(adopted: str) -> None:
+    app, runs = App(adopted), []
+
+    @app.task
+    async def note(n: int) -> None:
+        runs.append(n)
+
+    # As long as its session could be lost without being missed, it would go on otherwise.
+    worker = worker_of(app, recovery=recovery_of({**PATIENT, "lost_session_grace": 3600.0}))
+    async with Client(adopted) as client, app.client() as producer, running(worker):
+        await producer.add_job(note.job(n=1))
+        await until(lambda: runs == [1], "the worker is at work")
+        await client.give_way(force=True)
+        await until(lambda: inside(worker).is_fenced, "a beat has failed")
+        await producer.add_job(note.job(n=2))
+        migrate_as_rust(adopted)
+        await until(lambda: runs == [1, 2], "the worker goes on under a new id")
