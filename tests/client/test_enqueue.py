@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import subprocess
+import sys
 import threading
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -215,6 +217,26 @@ def _sessions_of(app: App) -> list[int]:
     taken = pool.getconn()
     pool.putconn(taken)
     return [taken.info.backend_pid]
+
+
+AT_EXIT = """
+import atexit, sys
+from ferryman import App
+
+app = App(sys.argv[1])
+send = app.task(lambda to: None, identifier="send")
+atexit.register(lambda: send.enqueue_sync(to="at exit"))
+send.enqueue_sync(to="before")
+"""
+
+
+@pytest.mark.program
+def test_a_job_can_be_added_while_the_process_ends(database: str, connection: psycopg.Connection) -> None:
+    """What was registered first is called last: after the connections were closed."""
+    ended = subprocess.run([sys.executable, "-c", AT_EXIT, database], capture_output=True, text=True, check=True)
+
+    assert ended.stderr == ""
+    assert connection.execute("select count(*)::int from graphile_worker._private_jobs").fetchall() == [(2,)]
 
 
 async def test_a_server_that_cannot_be_reached_is_named_at_each_call(database: str) -> None:

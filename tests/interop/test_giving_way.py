@@ -11,7 +11,8 @@ import psycopg
 import pytest
 from psycopg.errors import DuplicateTable
 
-from ferryman import App, Client, SyncClient
+from ferryman import App, Client, LocalQueueConfig, SyncClient
+from ferryman.database.steps import Transaction
 from ferryman.errors import IncompatibleSchemaError, SchemaError, SchemaMissingError
 from ferryman.schema import (
     LATEST_EXTENSION,
@@ -25,9 +26,11 @@ from ferryman.schema import (
     uninstall_extensions,
 )
 from ferryman.schema.extensions import SHARED
-from tests.support.carrying import carry_out
+from ferryman.schema.refusals import GivenWayError
+from tests.support.carrying import carry_out, watched
 from tests.support.catalogue import OURS, catalogue
-from tests.support.rhythms import recovery_of
+from tests.support.inside import inside
+from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.rust_migrations import migrate_as_rust
 from tests.support.tables import Tables
 from tests.support.waiting import until
@@ -35,6 +38,8 @@ from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ferryman.database.steps import Step
 
     NodeDatabase = Callable[[str], str]
 
@@ -95,6 +100,19 @@ def test_until_rust_has_come_our_workers_do_not_start_and_jobs_are_added_all_the
         assert Tables(connection).add_job()["attempts"] == 0
     with SyncClient(adopted) as client, pytest.raises(SchemaMissingError, match="given way to a Rust worker"):
         client.list_active_workers()
+
+
+def test_a_worker_that_was_about_to_extend_the_schema_when_it_gave_way_does_not_take_it_back(adopted: str) -> None:
+    with psycopg.connect(adopted, autocommit=True) as connection:
+        connection.execute("delete from graphile_worker._ferryman_migrations where id = %s", [LATEST_EXTENSION])
+
+    def give_way_first(step: Step) -> None:
+        if isinstance(step, Transaction):
+            carry_out(adopted, give_way)
+
+    with pytest.raises(GivenWayError):
+        carry_out(adopted, lambda schema: watched(migrate_for_work(schema), give_way_first))
+    assert "has given way already" in carry_out(adopted, give_way).note
 
 
 def test_migrate_takes_it_back_and_says_what_it_said_at_the_adoption(node_database: NodeDatabase) -> None:
@@ -164,3 +182,42 @@ async def test_a_worker_that_lives_through_a_forced_one_loses_no_job(
         with psycopg.connect(adopted, autocommit=True) as connection:
             await until(lambda: Tables(connection).jobs() == [], "all jobs are done")
     assert runs == [1, 1, 2]
+
+
+async def test_a_worker_that_claims_ahead_waits_with_its_list_too(adopted: str) -> None:
+    app, runs, may_end = App(adopted), [], asyncio.Event()
+
+    @app.task
+    async def hold(n: int) -> None:
+        runs.append(n)
+        await may_end.wait()
+
+    worker = worker_of(app, concurrency=1, recovery=recovery_of(), local_queue=LocalQueueConfig(size=10))
+    async with Client(adopted) as client, app.client() as producer, running(worker):
+        await producer.add_jobs([hold.job(n=1), hold.job(n=2)])
+        await until(lambda: runs == [1] and len(inside(worker).local_queue.claims) == 1, "one job runs, and one waits")
+        await client.give_way(force=True)
+        await inside(worker).waiting_list.write()
+        migrate_as_rust(adopted)
+        may_end.set()
+        with psycopg.connect(adopted, autocommit=True) as connection:
+            await until(lambda: Tables(connection).jobs() == [], "all jobs are done")
+
+
+async def test_a_worker_starts_no_job_from_its_next_beat_on(adopted: str) -> None:
+    app, runs = App(adopted), []
+
+    @app.task
+    async def note(n: int) -> None:
+        runs.append(n)
+
+    # As long as its session could be lost without being missed, it would go on otherwise.
+    worker = worker_of(app, recovery=recovery_of({**PATIENT, "lost_session_grace": 3600.0}))
+    async with Client(adopted) as client, app.client() as producer, running(worker):
+        await producer.add_job(note.job(n=1))
+        await until(lambda: runs == [1], "the worker is at work")
+        await client.give_way(force=True)
+        await until(lambda: inside(worker).is_fenced, "a beat has failed")
+        await producer.add_job(note.job(n=2))
+        migrate_as_rust(adopted)
+        await until(lambda: runs == [1, 2], "the worker goes on under a new id")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ferryman.worker.local_queue import LocalQueue
     from ferryman.worker.long_jobs import LongJobs
     from ferryman.worker.lost_claims import LostClaims
+    from ferryman.worker.waiting_list import WaitingList
 
 
 class Inside:
@@ -64,6 +65,12 @@ class Inside:
     def local_queue(self) -> LocalQueue:
         assert self._life._local_queue is not None, "the worker has no local queue"
         return self._life._local_queue
+
+    @property
+    def waiting_list(self) -> WaitingList:
+        """What tells sweepers which jobs have not started."""
+        assert self._life._waiting_list is not None, "the worker does not claim ahead, or does not register"
+        return self._life._waiting_list
 
     @property
     def long_jobs(self) -> LongJobs:

@@ -7,6 +7,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from ferryman import Client, FerrymanError, JobSpec, WorkerContext
@@ -31,8 +32,6 @@ from tests.support.workers import MINUTES, jobs, only_job, queues, running, work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-
-    import psycopg
 
     from ferryman import App, Worker
 
@@ -372,6 +371,22 @@ async def test_cancelling_run_gives_jobs_back(app: App, client: Client, connecti
         await life
 
     assert (only_job(connection).attempts, only_job(connection).locked_at) == (0, None)
+
+
+async def test_a_worker_that_is_cancelled_while_it_starts_leaves_no_task_behind(
+    app: App, client: Client, connection: psycopg.Connection, database: str
+) -> None:
+    define(app, wait_for_ever)
+    before = asyncio.all_tasks()
+    with psycopg.connect(database) as other:
+        other.execute("lock table graphile_worker._private_tasks")
+        life = asyncio.create_task(worker_of(app).run())
+        await until(lambda: somebody_waits_for_a_lock(connection), "the worker registers its tasks")
+        life.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await life
+
+    await until(lambda: asyncio.all_tasks() == before, "nothing goes on in the background")
 
 
 async def test_a_shutdown_signal_of_ones_own_ends_the_worker(app: App, client: Client) -> None:

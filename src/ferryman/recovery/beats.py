@@ -159,6 +159,8 @@ class Beats:
             self._pulse(self._session)
         except (psycopg.Error, OSError) as error:
             self._lose_session()
+            if isinstance(error, psycopg.errors.UndefinedTable):
+                self.lease.end()  # it has given way to a Rust worker's: nobody would recover what is started now
             if not self._membership.was_tried or not self.lease.is_safe(self.clock()):
                 # Before that, a longer try on a server that is silent could cost a live worker its jobs.
                 self._patience.failed(error)

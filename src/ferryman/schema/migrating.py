@@ -66,9 +66,8 @@ def migrate_for_work(schema: SchemaName) -> Steps[Migration]:
     others from the tables.
     """
     facts = yield from read_facts(schema)
-    if isinstance(problem := problem_of(facts), GivenWayError):
-        raise problem  # a worker that put the objects back would keep the Rust worker out
-    if problem is not None or not missing_extensions(facts):
+    _respect_given_way(facts)
+    if problem_of(facts) is not None or not missing_extensions(facts):
         return (yield from _migrate(schema, facts))
     if any(extension.is_needed for extension in missing_extensions(facts)):
         yield from change(schema, _apply_what_is_needed)
@@ -78,7 +77,9 @@ def migrate_for_work(schema: SchemaName) -> Steps[Migration]:
         if not missing_extensions(facts):
             return _result(Outcome.ADOPTED, before)
     try:
-        return (yield from change(schema, _apply, tries_of_a_table=1))
+        return (yield from change(schema, _apply_for_work, tries_of_a_table=1))
+    except GivenWayError:
+        raise
     except (DatabaseError, SchemaError) as error:
         yield Rollback()
         log.warning(
@@ -105,6 +106,17 @@ def _apply_what_is_needed(facts: Facts) -> Steps[None]:
     if (problem := problem_of(facts)) is not None:
         raise problem
     yield from install_extensions(facts, only_needed=True)
+
+
+def _respect_given_way(facts: Facts) -> None:
+    """A worker that put the objects back would keep the Rust worker out."""
+    if isinstance(problem := problem_of(facts), GivenWayError):
+        raise problem
+
+
+def _apply_for_work(facts: Facts) -> Steps[Migration]:
+    _respect_given_way(facts)
+    return (yield from _apply(facts))
 
 
 def _apply(facts: Facts) -> Steps[Migration]:

@@ -77,12 +77,12 @@ class Stopping:
     async def has_done(self, task: asyncio.Task[object]) -> bool:
         """Wait for a task, and cancel it if ending begins before; whether it came to its end."""
         begun = asyncio.ensure_future(self.begun.wait())
-        await asyncio.wait([task, begun], return_when=asyncio.FIRST_COMPLETED)
-        begun.cancel()
-        if task.done():
-            return True
-        task.cancel()
-        return False
+        try:
+            await asyncio.wait([task, begun], return_when=asyncio.FIRST_COMPLETED)
+            return task.done()
+        finally:  # also when this is cancelled
+            begun.cancel()
+            task.cancel()
 
     async def wait_for(self, act: Coroutine[Any, Any, object], seconds: float, *, or_hurry: bool) -> None:
         """Wait for something at most so long, and with `or_hurry` only until we are hurried; then it is cancelled."""

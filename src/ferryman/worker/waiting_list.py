@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ferryman.errors import DatabaseError
+from ferryman.errors import FerrymanError
 from ferryman.queries import recovering
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class WaitingList:
         call = recovering.list_waiting(worker_id, [(claim.job_id, claim.token) for claim in claims])
         try:
             rows = await self._connection.fetch(call)
-        except DatabaseError:
+        except FerrymanError:  # the table of workers may have given way to a Rust worker's
             return
         if rows:
             self._listed = frozenset(claims)
