@@ -107,7 +107,7 @@ async def test_a_login_that_the_server_refuses_is_not_taken_for_a_server_that_do
 
 
 async def test_an_unreachable_server_is_told_in_one_line() -> None:
-    with pytest.raises(DatabaseUnavailableError, match="Connection refused. Check that PostgreSQL runs") as caught:
+    with pytest.raises(DatabaseUnavailableError, match=r"Connection refused\. Check that PostgreSQL runs") as caught:
         async with Client("host=127.0.0.1 port=1"):
             pass
     assert "\n" not in str(caught.value)

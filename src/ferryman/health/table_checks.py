@@ -88,7 +88,7 @@ def _upkeep(subject: Subject, row: Row) -> Finding:
     place = f"{subject.schema}.{table}"
     if dead >= subject.limits.dead_rows:
         # A busy queue makes that many between two rounds, and autovacuum removes them with the next one. To a queue
-        # that was quiet it has not come for long either, although nothing keeps it: only very many tell that it is late.
+        # that was quiet it has not come for long, though nothing keeps it: only very many rows tell that it is late.
         has_not_come = since is None or since > ROUNDS * seconds_per_round
         is_late = has_not_come and dead >= subject.limits.dead_rows * MANY_TIMES
         severity = Severity.WARNING if is_late else Severity.NOTICE
