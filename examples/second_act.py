@@ -179,7 +179,7 @@ def freeze_one(stage: Stage, wait: Callable[[Callable[[], bool]], None]) -> Vict
     names = ", ".join(map(short, names_of(stage, victim)))
     told = history()
     refused = told.begun_and_taken(victim.worker) & told.refused(victim.worker)
-    stage.tell(f"thawed it: what it made of {len(refused)} jobs was refused; it is {names} now")
+    stage.tell(f"thawed it: {len(refused)} of its results were refused; it is {names} now")
     return victim
 
 
@@ -236,8 +236,8 @@ def tell_of_death(stage: Stage, victim: Victim) -> None:
 def check_jobs(stage: Stage, plan: list[RawJobSpec], jobs: list[int]) -> None:
     told = history()
     stage.check(f"0 of {len(jobs):,} jobs were lost", (0, 0), (len(told.lost(jobs)), left(stage, jobs)))
-    stage.check("0 jobs were settled by a worker that did not own them", [], told.settled_by_others())
-    stage.check("0 jobs were settled twice", [], told.settled_twice())
+    stage.check("no job was settled by a worker that had lost it", [], told.settled_by_others())
+    stage.check("no job was settled twice", [], told.settled_twice())
     touched = {note.job for note in told.of("take")}
     kinds = Counter(job.identifier for number, job in zip(jobs, plan, strict=True) if number not in touched)
     twice = kinds["flaky"] + kinds["batch"] + kinds["sleepy"]
@@ -261,7 +261,7 @@ def check_deaths(stage: Stage, killed: Victim, frozen: Victim) -> None:
     claim = f"what the killed worker had begun was begun again within {seconds:.1f} s of the kill"
     stage.check(claim, True, seconds < FEW_SECONDS)
     begun, refused = told.begun_and_taken(frozen.worker), told.refused(frozen.worker)
-    claim = f"what the thawed worker made of {len(begun)} jobs that it had lost was refused"
+    claim = f"{len(begun)} results from the thawed worker were refused: it no longer owned those jobs"
     stage.check(claim, (begun, True), (begun & refused, bool(begun)))
     stage.check("the thawed worker was refused nothing that it owned", set(), refused - told.taken_from(frozen.worker))
     stage.check("the thawed process goes on under another id", 1, len(names_of(stage, frozen)))

@@ -68,3 +68,19 @@ def test_a_queue_whose_rows_are_hidden_does_not_look_empty(
     connection.execute(f"create policy seen on graphile_worker._private_tasks to {READER} using (true)")
     connection.execute(f"create policy seen on graphile_worker._private_job_queues to {READER} using (true)")
     assert as_reader("jobs", "counts", "--json").json["total"] == 1
+
+
+def test_crontabs_whose_rows_are_hidden_do_not_look_as_if_there_were_none(
+    as_reader: Callable[..., Ran], connection: psycopg.Connection
+) -> None:
+    table = "graphile_worker._private_known_crontabs"
+    connection.execute(f"insert into {table} (identifier, known_since) values ('c', now())")
+
+    ran = as_reader("cron", "list", "--json")
+    assert (ran.code, ran.error["type"]) == (1, "RowsHiddenError")
+    assert "every row of _private_known_crontabs" in ran.error["message"]
+    assert "the list of crontabs would look empty" in ran.error["message"]
+
+    connection.execute(f"create policy seen on {table} to {READER} using (true)")
+    [crontab] = as_reader("cron", "list", "--json").json["crontabs_of_workers"]
+    assert crontab["identifier"] == "c"

@@ -96,6 +96,23 @@ async def test_a_wrong_password_is_told_as_such(server: EmbeddedPostgres) -> Non
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+async def test_a_login_that_the_server_refuses_is_not_taken_for_a_server_that_does_not_run(
+    server: EmbeddedPostgres,
+) -> None:
+    url = make_conninfo(server.tcp_dsn, dbname="nowhere")
+    with pytest.raises(DatabaseUnavailableError, match='database "nowhere" does not exist') as caught:
+        async with Client(url):
+            pass
+    assert str(caught.value).endswith("The server answered, so its address is right, and it refuses this login")
+
+
+async def test_an_unreachable_server_is_told_in_one_line() -> None:
+    with pytest.raises(DatabaseUnavailableError, match=r"Connection refused\. Check that PostgreSQL runs") as caught:
+        async with Client("host=127.0.0.1 port=1"):
+            pass
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "url", [f"postgresql://ferry:{SECRET}@[::1", f"host password={SECRET}", f"postgresql://x?passwrd={SECRET}"]
 )

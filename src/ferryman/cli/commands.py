@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ferryman.cli.reports import Report
 
 F = TypeVar("F", bound="Callable[..., Any]")
+_CRONTABS = "_private_known_crontabs"
 
 
 def output_options(command: F) -> F:
@@ -56,13 +57,21 @@ def _client_of(app: App | None, database_url: str | None, schema: str | None) ->
 
 
 def rows_command(body: Callable[..., Report]) -> Callable[..., int]:
-    """Make `body(client, …)` a command that looks at rows; one to which they are hidden fails before it looks."""
+    """Make `body(client, …)` a command that looks at jobs; it fails for a role to which their rows are hidden."""
+    return _looking(body, "the queue", lambda table: table != _CRONTABS)
 
+
+def crontabs_command(body: Callable[..., Report]) -> Callable[..., int]:
+    """Make `body(client, …)` a command that looks at crontabs; it fails for a role to which their rows are hidden."""
+    return _looking(body, "the list of crontabs", lambda table: table == _CRONTABS)
+
+
+def _looking(body: Callable[..., Report], what: str, is_needed: Callable[[str], bool]) -> Callable[..., int]:
     @wraps(body)
     def looking(client: SyncClient, **arguments: Any) -> Report:
-        if hidden := client.hidden_tables():
+        if hidden := [table for table in client.hidden_tables() if is_needed(table)]:
             raise RowsHiddenError(
-                f"row security hides every row of {', '.join(hidden)} from this role, so the queue would look empty. "
+                f"row security hides every row of {', '.join(hidden)} from this role, so {what} would look empty. "
                 "Nothing was changed. Connect as the owner of the tables, or give the role bypassrls."
             )
         return body(client, **arguments)

@@ -30,11 +30,11 @@ def check_health(core: Core, *, limits: HealthLimits | None = None) -> Steps[Hea
 
 
 def hidden_tables(core: Core) -> Steps[tuple[str, ...]]:
-    """The tables of the queue of which row security shows this role no rows, so that the queue looks empty."""
-    from ferryman.health.schema_checks import TABLES  # noqa: PLC0415 - see above
+    """The tables of jobs and crontabs of which row security shows this role no rows, so that they look empty."""
+    from ferryman.health.schema_checks import CRONTABS, TABLES  # noqa: PLC0415 - see above
     from ferryman.queries import health  # noqa: PLC0415 - see above
 
-    rows = yield health.access(core.schema.name, TABLES)
+    rows = yield health.access(core.schema.name, (*TABLES, CRONTABS))
     return tuple(table for table, may_read, _, _, is_hidden in rows if may_read and is_hidden)
 
 

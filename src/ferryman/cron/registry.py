@@ -47,7 +47,7 @@ class CrontabRegistry:
         self._add_all(others._planned.values())
 
     def finished(self) -> list[Crontab]:
-        """All of them; `CrontabError` when a payload does not fit its task."""
+        """Every crontab; `CrontabError` when a payload does not fit its task."""
         return [planned.finished() for planned in self._planned.values()]
 
     def decorator(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import threading
 import time
@@ -346,13 +347,17 @@ def new_patience() -> ConnectPatience:
 
 _WRONG_PASSWORD = ("password authentication failed", "no password supplied", "SASL authentication failed")
 """What servers, poolers and libpq say; a login that fails carries no code."""
+_LIBPQ_S_ADVICE = re.compile(r"\n\tIs the server running [^\n]*\?")
+"""What libpq asks below each failure. Our own advice says it once."""
 
 
 def _unreachable(address: Address, error: Exception) -> NotConnectedError:
     # The cause is told, not chained: libpq's exceptions may carry the whole connection string.
-    why = str(error).strip() or "it did not answer in time"
+    why = _LIBPQ_S_ADVICE.sub("", str(error)).strip() or "it did not answer in time"
     if any(words in why for words in _WRONG_PASSWORD):
         what_to_do = "The server answered, so its address is right: check the user name and the password"
+    elif "FATAL:" in why:
+        what_to_do = "The server answered, so its address is right, and it refuses this login"
     else:
         what_to_do = (
             "Check that PostgreSQL runs there and that the address is right, "

@@ -24,7 +24,7 @@ class HealthLimits:
     retained_wal: int = 10 * 1024**3
     """Bytes of WAL that a logical replication slot may keep."""
     dead_rows: int = 100_000
-    """Dead rows of a table that vacuum has not visited in time; with autovacuum, that is five of its rounds."""
+    """Dead rows of a table. Ten times as many are a warning where autovacuum has not come for five of its rounds."""
     unused_queues: int = 1_000
     """Queues without jobs that are worth a notice. Ten times as many queues in all are a warning."""
     unused_tasks: int = 1_000

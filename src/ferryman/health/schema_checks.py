@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ferryman.schema import SchemaStatus
 
 TABLES = ("_private_job_queues", "_private_jobs", "_private_tasks")
+CRONTABS = "_private_known_crontabs"
 
 
 def check_schema(subject: Subject) -> Steps[Iterable[Finding]]:

@@ -87,8 +87,10 @@ def _upkeep(subject: Subject, row: Row) -> Finding:
     severity, meaning, remedies = Severity.OK, None, []  # type: Severity, str | None, list[str]
     place = f"{subject.schema}.{table}"
     if dead >= subject.limits.dead_rows:
-        # A busy queue makes that many between two rounds, and autovacuum removes them with the next one.
-        is_late = dead >= subject.limits.dead_rows * MANY_TIMES if since is None else since > ROUNDS * seconds_per_round
+        # A busy queue makes that many between two rounds, and autovacuum removes them with the next one. To a queue
+        # that was quiet it has not come for long, though nothing keeps it: only very many rows tell that it is late.
+        has_not_come = since is None or since > ROUNDS * seconds_per_round
+        is_late = has_not_come and dead >= subject.limits.dead_rows * MANY_TIMES
         severity = Severity.WARNING if is_late else Severity.NOTICE
         meaning = (
             "Claims step over dead rows and slow down. If vacuum does not help, see what is told on pinned rows."

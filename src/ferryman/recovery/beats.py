@@ -175,7 +175,7 @@ class Beats:
                 pause = self.once()
             except Exception:
                 # Trouble of our own or in a callback. Silence would be taken for death.
-                logger.exception("signs of life met an error and go on", extra={"event": "beats_met_error"})
+                logger.exception("heartbeat met an error and goes on", extra={"event": "beats_met_error"})
                 pause = self._rhythm.tick
         self._part()
 
@@ -255,7 +255,7 @@ class Beats:
         try:
             return self._state()
         except Exception:
-            logger.exception("signs of life met an error and go on", extra={"event": "beats_met_error"})
+            logger.exception("heartbeat met an error and goes on", extra={"event": "beats_met_error"})
             return None
 
     def _end_lease(self, old_id: str) -> str:

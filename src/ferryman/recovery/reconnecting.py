@@ -33,7 +33,7 @@ class Reconnecting:
         if self._failures == 0:
             self._since = self._clock()
             logger.warning(
-                "signs of life failed and will be tried again until they work: %s",
+                "heartbeat failed; retrying: %s",
                 str(error).strip(),
                 extra={"event": "duty_failed", "duty": "signs of life"},
             )
@@ -48,7 +48,7 @@ class Reconnecting:
         if self._failures:
             seconds = self._clock() - self._since
             logger.info(
-                "signs of life work again, after %d failures in %.1f s",
+                "heartbeat works again, after %d failures in %.1f s",
                 self._failures,
                 seconds,
                 extra={"event": "duty_works_again", "duty": "signs of life", "count": self._failures},

@@ -15,7 +15,7 @@ class Alarm:
         """Wake whoever waits, now or next."""
         self._rung.set()
 
-    def hush(self) -> None:
+    def clear(self) -> None:
         """Forget rings so far: what they announced is about to be looked at."""
         self._rung.clear()
 

@@ -110,7 +110,7 @@ class ClaimLoop:
         if self._is_held_back():
             await self._alarm.wait(SECONDS_HELD_BACK)
             return None
-        self._alarm.hush()
+        self._alarm.clear()
         self._has_slot_ended = False
         try:
             claimed = await self._claim_and_complete(free)
@@ -145,7 +145,7 @@ class ClaimLoop:
         return claimed
 
     async def _wait_for_more(self, seconds: float) -> None:
-        if self._hears_of_jobs() and not self._claimer.may_change_its_mind:
+        if self._hears_of_jobs() and not self._claimer.flags_can_change:
             await self._alarm.wait(seconds)
         else:
             await self._wait_for_slots(seconds)  # one that ends may have added some

@@ -166,7 +166,7 @@ class Claimer:
         return self._reaching.has_all
 
     @property
-    def may_change_its_mind(self) -> bool:
+    def flags_can_change(self) -> bool:
         """Whether jobs that were left alone because of their flags may be claimed the next time."""
         return callable(self._forbidden_flags)
 

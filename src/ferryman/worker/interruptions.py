@@ -26,7 +26,7 @@ HOOK_SECONDS = 3.0
 
 
 class Interruptions:
-    """Decides about them.
+    """Decides what happens to jobs that this worker interrupts at shutdown.
 
     name_of: the identifier that a job carries, which may be an alias of its task
     delay: seconds until such a job may run again, unless a hook says otherwise

@@ -84,14 +84,14 @@ class Running:
         self._on_end = on_end
         self._tasks: dict[Claim, asyncio.Task[None]] = {}
         self._waiting: deque[Claim] = deque()
-        """Those that have not begun."""
+        """Claims that have not begun."""
         self._unmarked: set[Claim] = set()
         self._context: contextvars.Context | None = None
-        """That of the worker, before any handler has touched it."""
+        """The worker's context, before any handler has touched it."""
 
     @property
     def claims(self) -> list[Claim]:
-        """All of them."""
+        """Every claim this worker holds."""
         return [*self._tasks, *self._waiting]
 
     @property

@@ -67,7 +67,7 @@ class StartMarks:
             # All that became free in the same moment go together.
             await asyncio.sleep(0)
             while self._waiting:
-                self._alarm.hush()
+                self._alarm.clear()
                 group, self._waiting = self._waiting, {}
                 try:
                     for worker_id in {claim.worker_id for claim in group}:

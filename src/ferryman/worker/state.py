@@ -19,7 +19,7 @@ class Tally(msgspec.Struct):
     """Attempts whose end was written since the worker started."""
 
     written: int = 0
-    """All of them."""
+    """All attempts whose end was written."""
     failed: int = 0
     returned: int = 0
     """Those that did not count, such as interrupted ones."""

@@ -25,7 +25,7 @@ class Trouble:
         if self._failures == 0:
             self._since = time.monotonic()
             logger.warning(
-                "%s failed and will be tried again until it works: %s",
+                "%s failed; retrying: %s",
                 self._duty,
                 error,
                 extra={"event": "duty_failed", "duty": self._duty},

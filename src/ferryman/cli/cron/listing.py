@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ferryman.cli.clean import clean_line, clean_lines
-from ferryman.cli.commands import database_command
+from ferryman.cli.commands import crontabs_command
 from ferryman.cli.cron.schedule_form import schedule_document
 from ferryman.cli.tables import NOTHING, timestamp
 from ferryman.cron import describe
@@ -85,7 +85,7 @@ def _state(schedule: Schedule) -> Text:
 
 
 @click.command("list")
-@database_command
+@crontabs_command
 def list_schedules(client: SyncClient) -> SchedulesReport:
     """List schedules, and when they fired and fire.
 

@@ -200,7 +200,7 @@ class LocalQueue:
     async def _fetch(self) -> None:
         wanted = min(LARGEST_FETCH, self._free_slots() + self._size - len(self._cached))
         is_announced, self._pulses, self._has_run_dry = self._pulses > 0, 0, False
-        self._alarm.hush()
+        self._alarm.clear()
         try:
             claimed = await self._claim(wanted, is_announced=is_announced)
         except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
