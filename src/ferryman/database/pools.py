@@ -334,7 +334,7 @@ _WRONG_PASSWORD = ("password authentication failed", "no password supplied", "SA
 
 def _unreachable(address: Address, error: Exception) -> NotConnectedError:
     # The cause is told, not chained: libpq's exceptions may carry the whole connection string.
-    why = str(error).strip() or "it did not answer in time"
+    why = " ".join(str(error).split()).rstrip(".") or "it did not answer in time"
     if any(words in why for words in _WRONG_PASSWORD):
         what_to_do = "The server answered, so its address is right: check the user name and the password"
     else:
@@ -342,7 +342,7 @@ def _unreachable(address: Address, error: Exception) -> NotConnectedError:
             "Check that PostgreSQL runs there and that the address is right, "
             "or start a local one with: ferryman postgres"
         )
-    return NotConnectedError(f"could not connect to {address}: {why}. {what_to_do}")
+    return NotConnectedError(f"could not connect to {address}: {why}{'' if why.endswith('?') else '.'} {what_to_do}")
 
 
 def _busy(size: int) -> NotConnectedError:
