@@ -46,7 +46,8 @@ def postgres(*, folder: Path | None, as_json: bool) -> None:
 
 def announce_first_start(folder: Path) -> None:
     """Say what takes some seconds, the first time."""
-    if not (folder / "data").exists():
+    place = next(each for each in (folder, *folder.parents) if each.exists())
+    if place.is_dir() and not (folder / "data").exists():
         click.echo(f"Making a PostgreSQL database in {folder}; this takes a moment, the first time only.", err=True)
 
 
