@@ -238,7 +238,7 @@ def test_a_pooler_in_front_is_noticed_and_told(
     [
         (["--jobs", "5"], "'--jobs': 5 is not in the range"),
         (["--rounds", "0"], "'--rounds': 0 is not in the range"),
-        (["--concurrency", "none"], "'none' is not a valid integer"),
+        (["--concurrency", "none"], "'none' is not a valid whole number."),
         (["--queue-size", "-1"], "-1 is not in the range"),
         (["--job-ms", "nan"], "'--job-ms': 'nan' is not a number of milliseconds"),
         (["--batch-delay", "inf"], "'--batch-delay': inf is not in the range"),

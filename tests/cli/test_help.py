@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -56,6 +57,13 @@ def test_the_line_in_the_list_of_commands_is_the_first_of_the_command_itself(
     path: tuple[str, ...], command: click.Command, line: str
 ) -> None:
     assert str(command.help).splitlines()[0] == line
+
+
+@pytest.mark.parametrize(("path", "command", "line"), COMMANDS)
+def test_each_option_says_what_it_is_for(path: tuple[str, ...], command: click.Command, line: str) -> None:
+    options = [each for each in command.params if isinstance(each, click.Option)]
+
+    assert [each.name for each in options if not re.sub(r"\[.*?\]", "", each.help or "").strip()] == []
 
 
 @pytest.mark.parametrize(("path", "command", "line"), COMMANDS)

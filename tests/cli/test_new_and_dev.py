@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -49,6 +50,7 @@ def test_an_empty_folder_becomes_a_running_application(
     assert written.out.startswith("Wrote tasks.py.")
     assert "DATABASE_URL names app at production:5432, which is not used here." in started.text
     assert "hunter2" not in started.text
+    assert re.match(r"Making a PostgreSQL database in \S+/project/\.ferryman/postgres;", started.text)
     assert (here / ".ferryman" / "postgres" / "data").is_dir()
     assert (here / ".ferryman" / ".gitignore").read_text() == "*\n"
     assert "Traceback" not in started.text

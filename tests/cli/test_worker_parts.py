@@ -10,7 +10,7 @@ import os
 import socket
 import urllib.request
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,8 @@ from ferryman.cli.worker.supervising import Supervisor
 from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Counts, Vitals, liveness, readiness
 from ferryman.cli.worker.watching import Watch
 from ferryman.errors import ConfigurationError
-from ferryman.hooks import HookRegistry, JobComplete, JobFail
+from ferryman.hooks import FailureReason, HookRegistry, JobComplete, JobFail, JobInterrupted
+from ferryman.jobs import Job, JobState
 from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
 from tests.support.commands import probe
 from tests.support.server import reachable_folder
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MINUTE = timedelta(minutes=1)
+NOW = datetime.now(UTC)
+JOB = Job(1, "t", "{}", None, 0, NOW, 1, 25, None, NOW, NOW, None, NOW, "dead", 0, (), JobState.RUNNING)
 
 
 def test_a_loop_that_is_silent_for_too_long_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +136,15 @@ def test_nothing_runs_in_a_process_that_is_gone() -> None:
 
     assert vitals.state == "starting"
     assert (vitals.counts.running, vitals.counts.done) == (0, 10)
+
+
+async def test_a_job_that_is_recovered_from_a_dead_worker_did_not_run_here() -> None:
+    hooks, counts = HookRegistry(), Counts(running=1)
+    counts.watch(hooks)
+
+    for reason, running in ((FailureReason.WORKER_CRASHED, 1), (FailureReason.SHUTDOWN_ABORTED, 0)):
+        await hooks.emit(JobInterrupted(job=JOB, worker_id="dead", reason=reason))
+        assert counts.running == running
 
 
 def test_the_command_line_wins_over_the_application() -> None:

@@ -301,6 +301,34 @@ def test_fifty_signals_in_a_row_are_like_one(
     assert sync_client.counts().total == 0
 
 
+BEFORE_ANY_IMPORT = """
+import sys, time
+from pathlib import Path
+
+if "-c" in sys.orig_argv:
+    Path("starting").touch()
+    while not Path("signalled").exists():
+        time.sleep(0.01)
+"""
+
+
+def test_ctrl_c_while_python_only_starts_a_process_prints_no_traceback(
+    supervisor: Callable[..., RunningCommand], folder: Path
+) -> None:
+    (folder / "sitecustomize.py").write_text(BEFORE_ANY_IMPORT)
+    started = supervisor("--reload", PYTHONPATH=str(folder))
+    until_blocking((folder / "starting").exists, "a process starts")
+
+    [child] = children_of(started.pid)
+    os.kill(child, signal.SIGINT)  # a terminal sends it to both
+    started.send(signal.SIGINT)
+    (folder / "signalled").touch()
+
+    assert started.wait() == 0
+    assert "Traceback" not in started.text
+    assert started.events("process_replaced") == []
+
+
 def test_signals_while_processes_start_end_all_of_them(supervisor: Callable[..., RunningCommand]) -> None:
     started = supervisor("--processes", "4", "--log-level", "debug")
     started.wait_for_event("worker_started")  # of the first; the others are only starting now

@@ -331,6 +331,7 @@ def test_a_job_of_a_task_that_no_worker_has_is_an_error_and_one_of_a_busy_worker
 
     assert (unknown.severity, unknown.facts["fate"]) == (Severity.ERROR, "unknown task")
     assert [each["task"] for each in unknown.facts["by_task"]] == ["mial"]
+    assert "ferryman jobs complete <id>" in unknown.remedies
     assert (busy.severity, busy.facts["fate"], busy.facts["jobs"]) == (Severity.NOTICE, "busy", 2)
     tables.worker(RUST, "0 seconds")  # which does not say its tasks
     assert one(sync_client, "waiting_jobs", WAITING).facts["fate"] == "busy"

@@ -238,7 +238,7 @@ async def test_hooks_are_asked_batch_by_batch(tables: Tables, sweeper: Client) -
 
 
 async def test_after_each_handled_job_the_interruption_is_told_and_then_the_sweep(
-    tables: Tables, sweeper: Client
+    tables: Tables, sweeper: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     skipped, handled = tables.held_job(tables.worker()), tables.held_job()
     hooks, told = HookRegistry(), list[object]()
@@ -251,6 +251,8 @@ async def test_after_each_handled_job_the_interruption_is_told_and_then_the_swee
     assert (interrupted.job.id, interrupted.worker_id) == (handled, "dead")
     assert interrupted.reason is FailureReason.WORKER_CRASHED
     assert swept == WorkerRecovered(worker_id="sweeper", dead_worker_ids=("dead",), jobs_recovered=1)
+    [said] = logged(caplog, "jobs_recovered", count=1)
+    assert said.getMessage().startswith("recovered 1 job (")
 
 
 @pytest.mark.parametrize(

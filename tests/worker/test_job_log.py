@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,38 @@ async def test_a_failed_attempt_warns_with_the_time_of_the_next_and_the_last_one
     [failed] = logged(caplog, "job_permanently_failed", job_id=last.id, attempt=1)
     assert failed.levelno == logging.ERROR
     assert failed.getMessage().endswith("(fetch) failed for good in attempt 1 of 1: ValueError: no such page")
-    assert failed.exc_text.startswith("Traceback (most recent call last):")
+    assert failed.exc_text.startswith(f'Traceback (most recent call last):\n  File "{__file__}"')
+
+
+@pytest.mark.parametrize("in_thread", [True, False])
+async def test_a_traceback_begins_with_the_handler_and_a_payload_that_does_not_fit_needs_none(
+    app: App, client: Client, *, in_thread: bool
+) -> None:
+    def fail(times: int) -> None:
+        raise ValueError(times)
+
+    async def fail_on_the_loop(times: int) -> None:
+        fail(times)
+
+    app.task(fail if in_thread else fail_on_the_loop, identifier="fail")
+    failed = await client.add_raw_job("fail", {"times": 3})
+    misfit = await client.add_raw_job("fail", {"tims": 3})
+    await run_all(app)
+
+    handler = (
+        rf'ValueError: 3\n\nTraceback \(most recent call last\):\n  File "{re.escape(__file__)}", line \d+, in fail'
+    )
+    assert re.match(handler, await _error_of(client, failed.id))
+    said = await _error_of(client, misfit.id)
+    assert said.startswith("InvalidPayloadError: task 'fail': ")
+    assert "\n" not in said
+
+
+async def _error_of(client: Client, job_id: int) -> str:
+    job = await client.get_job(job_id)
+    assert job is not None
+    assert job.last_error is not None
+    return job.last_error
 
 
 async def test_each_step_of_a_shutdown_is_one_line(app: App, client: Client, caplog: pytest.LogCaptureFixture) -> None:

@@ -39,6 +39,14 @@ def imported() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def begin_child() -> None:
+    """The same in a worker process, whose supervisor has blocked the stop signals."""
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end_in_order)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+
 def _hear_signals(arguments: list[str]) -> None:
     # Only where nobody has decided otherwise, as nohup does.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -12,6 +12,7 @@ import click
 
 from ferryman import SyncClient
 from ferryman.cli.clean import clean_lines
+from ferryman.cli.postgres import announce_first_start
 from ferryman.cli.worker.command import run_workers, worker_options
 from ferryman.cli.worker.finding import AppNotFoundError, check_module
 from ferryman.database.addresses import is_embedded, parse_address
@@ -53,7 +54,9 @@ def dev(*, target: str | None, folder: Path | None, database_url: str | None, **
         given["log_jobs"] = True
     if database_url is not None:
         return run_workers(reload=True, target=target, database_url=database_url, **given)
-    with EmbeddedPostgres(folder or make_project_folder(Path.cwd()), linger=timedelta(0)) as server:
+    folder = folder or make_project_folder(Path.cwd())
+    announce_first_start(folder)
+    with EmbeddedPostgres(folder, linger=timedelta(0)) as server:
         with SyncClient(server.dsn, schema=given["schema"], max_connections=1) as client:
             client.migrate()
         _name_unused(Settings.load().database_url, server.tcp_dsn)

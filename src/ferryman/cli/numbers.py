@@ -28,8 +28,14 @@ _SIZE = re.compile(r"(?P<number>[0-9]{1,20})(?P<unit>[KMGTkmgt]?)(?:i?[Bb])?")
 class Whole(click.IntRange):
     """A whole number from `least` to `most`."""
 
+    name = "whole number"
+
     def __init__(self, least: int, most: int) -> None:
         super().__init__(least, most)
+
+    def get_metavar(self, param: click.Parameter, ctx: Any = None) -> str:  # noqa: ARG002 - click's
+        """The word for it on the help page."""
+        return "N"
 
 
 class Number(click.FloatRange):

@@ -33,12 +33,22 @@ def postgres(*, folder: Path | None, as_json: bool) -> None:
     Example:
       ferryman postgres --folder ./database
     """
-    with EmbeddedPostgres(folder or default_folder(), linger=timedelta(0)) as server:
+    folder = folder or default_folder()
+    if not as_json:
+        announce_first_start(folder)
+    with EmbeddedPostgres(folder, linger=timedelta(0)) as server:
         stop = stop_signals()
         _announce(server, as_json=as_json)
         stop.get()
     if not as_json:
         click.echo("Stopped, unless another program uses it. The data stays.", err=True)
+
+
+def announce_first_start(folder: Path) -> None:
+    """Say what takes some seconds, the first time."""
+    place = next(each for each in (folder, *folder.parents) if each.exists())
+    if place.is_dir() and not (folder / "data").exists():
+        click.echo(f"Making a PostgreSQL database in {folder}; this takes a moment, the first time only.", err=True)
 
 
 def stop_signals() -> SimpleQueue[int]:

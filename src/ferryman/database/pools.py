@@ -353,7 +353,7 @@ _LIBPQ_S_ADVICE = re.compile(r"\n\tIs the server running [^\n]*\?")
 
 def _unreachable(address: Address, error: Exception) -> NotConnectedError:
     # The cause is told, not chained: libpq's exceptions may carry the whole connection string.
-    why = _LIBPQ_S_ADVICE.sub("", str(error)).strip() or "it did not answer in time"
+    why = " ".join(_LIBPQ_S_ADVICE.sub("", str(error)).split()).rstrip(".") or "it did not answer in time"
     if any(words in why for words in _WRONG_PASSWORD):
         what_to_do = "The server answered, so its address is right: check the user name and the password"
     elif "FATAL:" in why:

@@ -121,7 +121,7 @@ _WAITING_FOR: Mapping[str, tuple[Severity, str, str, tuple[str, ...]]] = {
         Severity.ERROR,
         "and no running worker has the task",
         "Deploy a worker that has the task. If its name is a mistake of whoever added the jobs, delete them.",
-        ("ferryman workers list", "ferryman jobs list --state ready"),
+        ("ferryman workers list", "ferryman jobs list --state ready", "ferryman jobs complete <id>"),
     ),
     "unregistered": (
         Severity.NOTICE,

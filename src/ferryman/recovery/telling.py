@@ -74,8 +74,8 @@ def sweep_events(
     listed = ", ".join(f"{count} {word}" for word, count in words.items()) or "they held none"
     names = ", ".join(recovered_workers) or "none"
     logger.warning(
-        "recovered %d jobs (%s); dead workers: %s",
-        result.recovered_count,
+        "recovered %s (%s); dead workers: %s",
+        "1 job" if result.recovered_count == 1 else f"{result.recovered_count:,} jobs",
         listed,
         names,
         extra={"event": "jobs_recovered", "count": result.recovered_count},

@@ -7,7 +7,6 @@ import functools
 import inspect
 import logging
 import time
-import traceback
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,17 @@ from ferryman.worker.children import (
 from ferryman.worker.deciding import batch_ending, decided_by, retry_seconds
 from ferryman.worker.django_connections import with_usable_connections
 from ferryman.worker.forks import generation, leave_if_forked
-from ferryman.worker.outcomes import Completed, Crash, Ending, Failed, Snoozed, Unstarted, describe, storable_error
+from ferryman.worker.outcomes import (
+    Completed,
+    Crash,
+    Ending,
+    Failed,
+    Snoozed,
+    Unstarted,
+    describe,
+    storable_error,
+    traceback_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -271,10 +280,10 @@ def _limiting(call: Call, limit: timedelta) -> Call:
 def _told(error: BaseException) -> str:
     """The exception and where it came from, as the job's error."""
     try:
-        trace = "".join(traceback.format_exception(error)).strip()
+        trace = traceback_of(error).strip()
     except Exception:  # noqa: BLE001 - an exception that cannot be printed is still a failure
         trace = ""
     if isinstance(error, ChildTaskError):
         trace = error.failure.traceback_text
         return storable_error(f"{error}\n\n{trace}")
-    return storable_error(f"{describe(error)}\n\n{trace}")
+    return storable_error(f"{describe(error)}\n\n{trace}".rstrip())

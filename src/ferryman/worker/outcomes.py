@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+
+from ferryman.errors import InvalidPayloadError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +18,7 @@ if TYPE_CHECKING:
     from ferryman.worker.claims import Claim
 
 MAX_ERROR_LENGTH = 16_000
+_OURS = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class Completed(msgspec.Struct, frozen=True, gc=False):
@@ -110,6 +116,19 @@ def storable_error(text: str) -> str:
     if len(cleaned) <= MAX_ERROR_LENGTH:
         return cleaned
     return f"{cleaned[: MAX_ERROR_LENGTH // 2]}\n[…]\n{cleaned[-MAX_ERROR_LENGTH // 2 :]}"
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback from the handler on, without Ferryman's own frames that lead to it.
+
+    Empty for a payload that does not fit: no handler was called, and the message says what is wrong.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+        trace = trace.tb_next
+    if trace is None and isinstance(error, InvalidPayloadError) and error.__cause__ is None:
+        return ""
+    return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
 
 
 def describe(error: BaseException) -> str:

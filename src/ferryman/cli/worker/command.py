@@ -190,7 +190,7 @@ _OPTIONS = [
         metavar="HOST",
         envvar="FERRYMAN_HEALTH_HOST",
         show_envvar=True,
-        help="[default: 127.0.0.1]",
+        help="The address to answer them at.  [default: 127.0.0.1]",
     ),
     click.option(
         "--stuck-after",

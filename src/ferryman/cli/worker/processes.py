@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ferryman.cli.beginning import STOP_SIGNALS
 from ferryman.cli.worker.vitals import Vitals
 
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Callable
 
     from ferryman.cli.worker.plan import Plan
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # The path comes first, so that Ferryman is found wherever the supervisor found it.
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[3:]; "
+    "from ferryman.cli.beginning import begin_child; begin_child(); "
     "from ferryman.cli.worker.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"
 )
 
@@ -51,9 +53,14 @@ class SupervisedProcess:
         with theirs:
             inherited = [theirs.fileno()] if plan.log_turns is None else [theirs.fileno(), plan.log_turns]
             # Linux ends a child with the thread that started it: this must be the thread of the event loop.
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, *arguments, stdin=subprocess.DEVNULL, pass_fds=inherited
-            )
+            # It inherits blocked signals, and hears them when it can: Ctrl-C in an import would print a traceback.
+            signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable, *arguments, stdin=subprocess.DEVNULL, pass_fds=inherited
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         with suppress(OSError):  # it died at once; its exit code tells the rest
             await asyncio.get_running_loop().sock_sendall(ours, msgspec.json.encode(plan) + b"\n")
         return cls(process, ours)

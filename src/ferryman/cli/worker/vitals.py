@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from ferryman.hooks import AfterJobRun, JobComplete, JobFail, JobInterrupted, JobPermanentlyFail, JobStart
+from ferryman.hooks import (
+    AfterJobRun,
+    FailureReason,
+    JobComplete,
+    JobFail,
+    JobInterrupted,
+    JobPermanentlyFail,
+    JobStart,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,10 +40,14 @@ class Counts(msgspec.Struct):
         """Count from now on."""
         hooks.on(JobStart, lambda _: self._add(running=1))
         hooks.on(AfterJobRun, lambda _: self._add(running=-1))
-        hooks.on(JobInterrupted, lambda _: self._add(running=-1))
+        hooks.on(JobInterrupted, self._interrupted)
         hooks.on(JobComplete, lambda _: self._add(done=1))
         hooks.on(JobFail, lambda _: self._add(failed=1))
         hooks.on(JobPermanentlyFail, lambda _: self._add(failed=1))
+
+    def _interrupted(self, event: JobInterrupted) -> None:
+        if event.reason is not FailureReason.WORKER_CRASHED:  # that job ran in a dead worker, whose jobs are recovered
+            self._add(running=-1)
 
     def _add(self, *, running: int = 0, done: int = 0, failed: int = 0) -> None:
         self.running += running
