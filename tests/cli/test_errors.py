@@ -51,7 +51,7 @@ def test_a_database_that_does_not_answer_is_named(run: Callable[..., Ran]) -> No
 
     assert ran.code == 1
     assert f"could not connect to app at 127.0.0.1:{port}" in ran.err
-    assert "connections? Check that PostgreSQL runs there" in ran.err
+    assert "refused. Check that PostgreSQL runs there" in ran.err
     assert "ferryman postgres" in ran.err
     assert ran.err.count("\n") == 1
 
