@@ -20,9 +20,9 @@ from tests.support.server import shared_server
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
-pytestmark = pytest.mark.claims
-
 IS_FULL = "FERRYMAN_PROOF" in os.environ  # read before fixtures hide it
+pytestmark = [pytest.mark.claims, pytest.mark.timeout(0 if IS_FULL else 300)]
+
 KEYS = 20
 MODES = tuple(JobKeyMode)
 ADDITIONS = 20_000 if IS_FULL else 600
