@@ -66,6 +66,8 @@ class Run:
     max_attempts: int
     end: str | None = None
     ended_at: float = math.inf
+    has_ended_its_child: bool = False
+    """Whether the handler ended the child process that it ran in: a crash of this job alone, and an attempt."""
     crash: Line | None = None
     """The sweep that took its claim."""
 
@@ -205,7 +207,7 @@ class Past:
             run = known[line["run"]]
             run.end, run.ended_at = line["event"], line["at"]
             if run.end == "exiting" and line["is_child"]:
-                run.end = "raised"
+                run.end, run.has_ended_its_child = "raised", True
         self._assign_crashes(known.values())
         by_number: defaultdict[int, list[Run]] = defaultdict(list)
         for run in sorted(known.values(), key=lambda run: (run.claimed, run.at)):
@@ -366,6 +368,9 @@ def _may_be_left(past: Past, number: int, left: Line) -> bool:
         return True
     if any(crash["decision"] in FINAL for crash in past.crashes[number]):
         return True
+    runs = past.runs.get(number)
+    if runs and runs[-1].has_ended_its_child and _most_in_a_row(past, number) >= MAX_CRASHES:
+        return True
     return bool(used_attempts(past, number, math.inf) >= left["max_attempts"])
 
 
@@ -494,19 +499,36 @@ def revived_jobs(past: Past) -> Iterator[Breach]:
 
 
 def wrong_poison(past: Past) -> Iterator[Breach]:
-    for number, crashes in past.crashes.items():
-        counted = [crash for crash in crashes if crash["started"] is not False and crash["decision"] != "superseded"]
-        most = _most_in_a_row(past, number, counted)
+    for number, runs in past.runs.items():
+        most = _most_in_a_row(past, number)
         if most > MAX_CRASHES:
-            yield Breach(f"job {crashes[0]['job']} crashed {most} times", number)
-        if any(crash["decision"] == "poisoned" for crash in crashes) and len(counted) < MAX_CRASHES:
-            yield Breach(f"job {crashes[0]['job']} was poisoned after {len(counted)} crashes", number)
+            yield Breach(f"job {runs[0].job} crashed {most} times", number)
+    for number, crashes in past.crashes.items():
+        count = len(_crashes(past, number))
+        if any(crash["decision"] == "poisoned" for crash in crashes) and count < MAX_CRASHES:
+            yield Breach(f"job {crashes[0]['job']} was poisoned after {count} crashes", number)
 
 
-def _most_in_a_row(past: Past, number: int, crashes: Sequence[Line]) -> int:
+def _crashes(past: Past, number: int) -> list[int]:
+    """When the job crashed, on PostgreSQL's clock: with its worker, or with the child process that it ran in."""
+    with_worker = [
+        crash["noticed"]
+        for crash in past.crashes[number]
+        if crash["started"] is not False and crash["decision"] != "superseded"
+    ]
+    with_child = [
+        run.claimed
+        for run in past.runs.get(number, ())
+        if run.has_ended_its_child and run.crash is None and run.claim not in past.returned
+    ]
+    return with_worker + with_child
+
+
+def _most_in_a_row(past: Past, number: int) -> int:
     """How many crashes the job had at most without an ordinary end between them."""
-    ends = sorted(run.claimed for run in past.runs.get(number, ()) if run.end in PLANNED)
-    rows = Counter(bisect.bisect(ends, crash["noticed"]) for crash in crashes)
+    runs = past.runs.get(number, ())
+    ends = sorted(run.claimed for run in runs if run.end in PLANNED and not run.has_ended_its_child)
+    rows = Counter(bisect.bisect(ends, at) for at in _crashes(past, number))
     return max(rows.values(), default=0)
 
 

@@ -83,6 +83,12 @@ class Forged:
         self.kill(process)
         self.sweep(run, decision, attempt=facts.get("attempt", 1))
 
+    def end_child(self, number: int, process: int, event: str = "gave back", *, attempt: int = 1) -> None:
+        """A run that ends the child process that it has, and its worker tells of it."""
+        run = self.start(number, process, attempt=attempt)
+        self.note("exiting", **run, is_child=True)
+        self.settle(run, event)
+
     def left(self, number: int, *, job: int | None = None, attempts: int = 25, worker: str | None = None) -> None:
         job = number + 100 if job is None else job
         self.note("left", number=number, job=job, attempts=attempts, max_attempts=25, worker=worker)

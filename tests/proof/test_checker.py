@@ -309,6 +309,38 @@ def test_poison_too_early_is_found(past: Forged) -> None:
     assert past.breaches() == ["job 101 was poisoned after 2 crashes"]
 
 
+def test_poison_after_a_third_crash_that_a_worker_lived_through_is_fine(past: Forged) -> None:
+    past.add(1)
+    past.crash(1, 7)
+    past.end_child(1, 8)
+    past.end_child(1, 8, "gave up", attempt=2)
+    past.left(1)
+    past.add(2)
+    past.end_child(2, 8)
+    past.crash(2, 9, "poisoned", attempt=2)  # at its second crash
+    past.left(2)
+
+    assert past.breaches() == ["job 102 was poisoned after 2 crashes"]
+
+
+def test_a_job_that_a_worker_gives_up_at_its_second_crash_is_found(past: Forged) -> None:
+    past.add(1)
+    past.end_child(1, 7)
+    past.end_child(1, 7, "gave up", attempt=2)
+    past.left(1)
+
+    assert past.breaches() == ["job 101 is still there (25 of 25 attempts)"]
+
+
+def test_a_job_that_ends_too_many_child_processes_is_found(past: Forged) -> None:
+    past.add(1)
+    for attempt in range(1, 5):
+        past.end_child(1, 7, attempt=attempt)
+    past.complete(1, 7, attempt=5)
+
+    assert past.breaches() == ["job 101 crashed 4 times"]
+
+
 def test_a_job_that_survives_too_many_crashes_is_found(past: Forged) -> None:
     past.add(1)
     for process in (7, 8, 9, 10):
