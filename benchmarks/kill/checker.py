@@ -15,7 +15,8 @@ Queues one at a time   Two runs of a named queue never overlap. A run lasts unti
 Attempts               Each run has exactly the attempt that the past of the job explains, never one beyond the limit.
 Superseded             A job whose key was taken over is never claimed after that.
 Poison                 Nobody survives more crashes than allowed without an ordinary end between them, and nobody is
-                       poisoned for fewer.
+                       poisoned for fewer. One more is allowed where the last but one ended a child process, and the
+                       last a worker that may have run other jobs: that one must not be held against the job.
 The end                No job and no queue stays locked, no worker stays registered, and every worker can end.
 """
 
@@ -27,7 +28,7 @@ import math
 import signal
 import statistics
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,14 @@ class Run:
     """Whether the handler ended the child process that it ran in: a crash of this job alone, and an attempt."""
     crash: Line | None = None
     """The sweep that took its claim."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Crash:
+    """A crash of a job, at a time of PostgreSQL's clock."""
+
+    at: int
+    ended_child: bool = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +378,11 @@ def _may_be_left(past: Past, number: int, left: Line) -> bool:
     if any(crash["decision"] in FINAL for crash in past.crashes[number]):
         return True
     runs = past.runs.get(number)
-    if runs and runs[-1].has_ended_its_child and _most_in_a_row(past, number) >= MAX_CRASHES:
+    if (
+        runs
+        and runs[-1].has_ended_its_child
+        and any(len(row) >= MAX_CRASHES for row in _crashes_in_a_row(past, number))
+    ):
         return True
     return bool(used_attempts(past, number, math.inf) >= left["max_attempts"])
 
@@ -500,36 +513,46 @@ def revived_jobs(past: Past) -> Iterator[Breach]:
 
 def wrong_poison(past: Past) -> Iterator[Breach]:
     for number, runs in past.runs.items():
-        most = _most_in_a_row(past, number)
-        if most > MAX_CRASHES:
-            yield Breach(f"job {runs[0].job} crashed {most} times", number)
+        for row in _crashes_in_a_row(past, number):
+            if len(row) > MAX_CRASHES + _has_another_chance(row):
+                yield Breach(f"job {runs[0].job} crashed {len(row)} times", number)
     for number, crashes in past.crashes.items():
         count = len(_crashes(past, number))
         if any(crash["decision"] == "poisoned" for crash in crashes) and count < MAX_CRASHES:
             yield Breach(f"job {crashes[0]['job']} was poisoned after {count} crashes", number)
 
 
-def _crashes(past: Past, number: int) -> list[int]:
-    """When the job crashed, on PostgreSQL's clock: with its worker, or with the child process that it ran in."""
+def _crashes(past: Past, number: int) -> list[Crash]:
+    """The crashes of the job, with its worker or with the child process that it ran in, in the order of time."""
     with_worker = [
-        crash["noticed"]
+        Crash(crash["noticed"], ended_child=False)
         for crash in past.crashes[number]
         if crash["started"] is not False and crash["decision"] != "superseded"
     ]
     with_child = [
-        run.claimed
+        Crash(run.claimed, ended_child=True)
         for run in past.runs.get(number, ())
         if run.has_ended_its_child and run.crash is None and run.claim not in past.returned
     ]
-    return with_worker + with_child
+    return sorted(with_worker + with_child)
 
 
-def _most_in_a_row(past: Past, number: int) -> int:
-    """How many crashes the job had at most without an ordinary end between them."""
+def _crashes_in_a_row(past: Past, number: int) -> list[list[Crash]]:
+    """The crashes of the job, apart where an ordinary end lies between them."""
     runs = past.runs.get(number, ())
     ends = sorted(run.claimed for run in runs if run.end in PLANNED and not run.has_ended_its_child)
-    rows = Counter(bisect.bisect(ends, at) for at in _crashes(past, number))
-    return max(rows.values(), default=0)
+    rows: defaultdict[int, list[Crash]] = defaultdict(list)
+    for crash in _crashes(past, number):
+        rows[bisect.bisect(ends, crash.at)].append(crash)
+    return [*rows.values()]
+
+
+def _has_another_chance(row: Sequence[Crash]) -> bool:
+    """Whether what should have been the last crash was the death of a worker in which the job need not have run alone.
+
+    Only the death of its worker makes a job run alone before its last chance. That of a child process does not.
+    """
+    return len(row) >= MAX_CRASHES and row[MAX_CRASHES - 2].ended_child and not row[MAX_CRASHES - 1].ended_child
 
 
 def leftovers(past: Past) -> Iterator[Breach]:

@@ -268,8 +268,8 @@ class ModelSweep:
     def _error(self, job: Job, owner: Suspect, decision: str) -> str:
         """How the error must begin; it goes on with words that are nobody's business here."""
         if decision == "poisoned":
-            count = self._crashes_that_count(job) + 1
-            return f"WorkerCrashed: {count} workers died within {self.rules.crash_window / 3600:g} h{MORE}"
+            count, hours = self._crashes_that_count(job) + 1, self.rules.crash_window / 3600
+            return f"WorkerCrashed: the process of this job died {count} times within {hours:g} h{MORE}"
         return f"WorkerCrashed: worker {owner.id} {MORE}"
 
     def _remember(self, one: Suspect, count: int) -> None:

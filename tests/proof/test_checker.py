@@ -341,6 +341,42 @@ def test_a_job_that_ends_too_many_child_processes_is_found(past: Forged) -> None
     assert past.breaches() == ["job 101 crashed 4 times"]
 
 
+def test_a_worker_that_dies_at_the_third_crash_after_a_child_leaves_the_job_one_more_chance(past: Forged) -> None:
+    """The job did not run alone then, so that death must not be held against it."""
+    past.add(1)
+    past.end_child(1, 7)
+    past.end_child(1, 7, attempt=2)
+    past.crash(1, 7, attempt=3)
+    past.crash(1, 8, "poisoned", attempt=3)
+    past.left(1)
+
+    assert past.breaches() == []
+
+
+def test_a_fourth_crash_is_found_where_the_second_was_that_of_a_worker(past: Forged) -> None:
+    """From then on the job ran alone."""
+    past.add(1)
+    past.end_child(1, 7)
+    past.crash(1, 7, attempt=2)
+    past.crash(1, 8, attempt=2)
+    past.crash(1, 9, "poisoned", attempt=2)
+    past.left(1)
+
+    assert past.breaches() == ["job 101 crashed 4 times"]
+
+
+def test_a_fifth_crash_is_found_whatever_the_others_were(past: Forged) -> None:
+    past.add(1)
+    past.end_child(1, 7)
+    past.end_child(1, 7, attempt=2)
+    past.crash(1, 7, attempt=3)
+    past.crash(1, 8, attempt=3)
+    past.crash(1, 9, "poisoned", attempt=3)
+    past.left(1)
+
+    assert past.breaches() == ["job 101 crashed 5 times"]
+
+
 def test_a_job_that_survives_too_many_crashes_is_found(past: Forged) -> None:
     past.add(1)
     for process in (7, 8, 9, 10):

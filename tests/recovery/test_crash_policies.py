@@ -116,11 +116,9 @@ async def test_the_third_crash_fails_a_job_for_good_and_names_them_all(tables: T
     job = tables.job(job_id)
     assert [recovery.decision for recovery in result.recoveries] == ["poisoned"]
     assert (job["attempts"], job["is_available"], job["flags"]) == (25, False, None)
-    assert job["last_error"].startswith(
-        "WorkerCrashed: 3 workers died within 72 h while they held this job (first at 2"
-    )
+    assert job["last_error"].startswith("WorkerCrashed: the process of this job died 3 times within 72 h (first at 2")
     assert ", second at 2" in job["last_error"]
-    assert ", dead just now, while it ran alone), so it failed for good." in job["last_error"]
+    assert ", dead just now, while it ran alone), so the job failed for good." in job["last_error"]
     assert f"`ferryman jobs retry {job['id']}`" in job["last_error"]
 
 

@@ -51,7 +51,7 @@ async def test_a_job_that_kills_its_worker_fails_at_its_third_death_while_others
             await has_worked()
     job = fleet.job(poison)
     assert (job.locked_by, job.attempts) == (None, job.max_attempts)
-    assert "3 workers died within 72 h while they held this job" in job.last_error
+    assert "the process of this job died 3 times within 72 h" in job.last_error
     told = jobs_show(fleet, poison)
     assert (told.count("requeue"), told.count("poisoned")) == (2, 1)
     assert all(worker_id in told for worker_id in fleet.lost())

@@ -11,7 +11,7 @@
 --     run_at, attempts      for 'return', instead of the delay and of one attempt less
 --     clears                whether the attempt has ended in an ordinary way: crashes of the job count no longer
 --     crash_window          given if the job's own child process died: how long crashes count, in seconds. The crash is
---                           written down, and with the crash number `most_crashes` (null: none) the job fails for good,
+--                           written down, and at `most_crashes` of them or more (null: never) the job fails for good,
 --                           with `last_error`
 -- :patience   see settle_patience.sql
 --

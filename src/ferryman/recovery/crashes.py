@@ -301,8 +301,8 @@ def _poisoned(facts: CrashFacts, worker: DeadWorker, rules: CrashRules) -> str:
     hours = rules.crash_window / 3600
     past = "".join(f"{place}, " for place in places)
     return (
-        f"WorkerCrashed: {len(places) + 1} workers died within {hours:g} h while they held this job "
-        f"({past}{worker.id} just now, while it ran alone), so it failed for good. "
+        f"WorkerCrashed: the process of this job died {len(places) + 1} times within {hours:g} h "
+        f"({past}{worker.id} just now, while it ran alone), so the job failed for good. "
         f"Fix the cause, then run it again with `ferryman jobs retry {facts.job_id}`."
     )
 

@@ -229,7 +229,7 @@ class Handlers:
             most,
             self._crash_window.total_seconds(),
             storable_error(
-                f"{describe(error)}. This was crash number {most} within {hours:g} h, so the job failed for good. "
+                f"{describe(error)}. At {most} or more crashes within {hours:g} h a job fails for good. "
                 f"Fix the cause, then run it again with `ferryman jobs retry {claim.job_id}`.\n\n{told}"
             ),
         )

@@ -83,7 +83,7 @@ async def test_a_job_whose_child_dies_again_and_again_fails_for_good_at_its_last
     assert [crash.decision for crash in crashes(connection)] == decisions
     if limit is not None:
         assert (job.attempts, job.flags, event) == (job.max_attempts, None, "JobPermanentlyFail")
-        assert "This was crash number 2 within 72 h, so the job failed for good." in job.last_error
+        assert "At 2 or more crashes within 72 h a job fails for good." in job.last_error
         assert f"`ferryman jobs retry {job.id}`" in job.last_error
 
 
