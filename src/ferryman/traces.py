@@ -152,15 +152,32 @@ class Processing(Protocol):
         """
 
 
-class Attempted(msgspec.Struct, frozen=True):
-    """An attempt at a job, as far as a trace is concerned."""
+class Attempted(Protocol):
+    """An attempt at a job, as far as a trace is concerned. Its row may be decoded only as far as it is asked."""
 
-    job_id: int
-    payload_json: str
-    attempt: int
-    max_attempts: int
-    worker_id: str
-    queue_name: str | None = None
+    @property
+    def job_id(self) -> int:
+        """Its job."""
+
+    @property
+    def payload_json(self) -> str:
+        """The payload, with the key."""
+
+    @property
+    def attempts(self) -> int:
+        """Which attempt it is, from 1 on."""
+
+    @property
+    def max_attempts(self) -> int:
+        """How many attempts its job may have."""
+
+    @property
+    def worker_id(self) -> str:
+        """Who makes it."""
+
+    @property
+    def queue_name(self) -> str | None:
+        """The named queue of its job."""
 
 
 class Tracing(Protocol):

@@ -34,6 +34,7 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 SYSTEM = "graphile-worker"
 """The value of `messaging.system`, the same as in the Rust worker: one search finds the spans of both."""
 _ROOT = contexts.Context()
+_FLAGS = [TraceFlags(number) for number in range(256)]
 _ERROR_TYPE = re.compile(r"[A-Za-z_][\w.]*(?=: |\n|$)")
 _OTHER = "_OTHER"
 """What the conventions call an error without a type."""
@@ -184,11 +185,12 @@ def _described(common: dict[str, AttributeValue], attempted: Attempted) -> dict[
         **common,
         "messaging.message.id": str(attempted.job_id),
         "messaging.client.id": attempted.worker_id,
-        "ferryman.attempt": attempted.attempt,
+        "ferryman.attempt": attempted.attempts,
         "ferryman.max_attempts": attempted.max_attempts,
     }
-    if attempted.queue_name is not None:
-        attributes["messaging.consumer.group.name"] = attempted.queue_name
+    queue_name = attempted.queue_name
+    if queue_name is not None:
+        attributes["messaging.consumer.group.name"] = queue_name
     return attributes
 
 
@@ -200,7 +202,7 @@ def _links(origin: Origin) -> list[Link]:
 
 
 def _context(numbers: Trace) -> SpanContext:
-    return SpanContext(numbers.trace_id, numbers.span_id, is_remote=True, trace_flags=TraceFlags(numbers.flags))
+    return SpanContext(numbers.trace_id, numbers.span_id, is_remote=True, trace_flags=_FLAGS[numbers.flags])
 
 
 def _numbers(span: Span) -> Trace | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from ferryman.far_times import FarTime
 from ferryman.queries.rows import job_from_row
-from ferryman.traces import Attempted, with_died
+from ferryman.traces import with_died
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +22,22 @@ logger = logging.getLogger("ferryman.recovery")
 
 LARGEST = 100_000
 """Characters of a payload. A larger one is not written anew for the sake of a link."""
+
+
+class DeadAttempt(msgspec.Struct, frozen=True):
+    """An attempt whose worker died."""
+
+    job_id: int
+    payload_json: str
+    attempts: int
+    max_attempts: int
+    worker_id: str
+    queue_name: str | None
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """The one that holds this job."""
+        return cls(job.id, job.payload_json, job.attempts, job.max_attempts, job.locked_by or "", job.queue_name)
 
 
 class DeadAttempts(msgspec.Struct, frozen=True):
@@ -46,7 +62,7 @@ class DeadAttempts(msgspec.Struct, frozen=True):
             for job in map(job_from_row, rows):
                 if job.locked_at is None or isinstance(job.locked_at, FarTime):
                     continue
-                trace, spans[job.id] = tracing.died(job.task_identifier, _attempted(job), job.locked_at)
+                trace, spans[job.id] = tracing.died(job.task_identifier, DeadAttempt.of(job), job.locked_at)
                 if trace is not None and len(job.payload_json) <= LARGEST:
                     payloads[job.id] = with_died(job.payload_json, trace)
         except Exception:
@@ -66,7 +82,3 @@ class DeadAttempts(msgspec.Struct, frozen=True):
                     self.spans[job_id].end("died", told)
                 except Exception:
                     logger.exception("tracing of attempts that died failed", extra={"event": "tracing_failed"})
-
-
-def _attempted(job: Job) -> Attempted:
-    return Attempted(job.id, job.payload_json, job.attempts, job.max_attempts, job.locked_by or "", job.queue_name)

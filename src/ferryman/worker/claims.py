@@ -80,6 +80,8 @@ class Claim(msgspec.Struct, gc=False, eq=False):
     @property
     def queue_name(self) -> str | None:
         """The name of its queue."""
+        if self.queue_id is None:
+            return None
         name: str | None = value(self.rows, self.place, _QUEUE_NAME)
         return name
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ferryman.traces import Attempted
 from ferryman.worker.outcomes import Completed, CompletedByHandler, Failed, Interrupted, Snoozed, Unstarted
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class TracedAttempts:
 
         async def make(claim: Claim, cancelling: Cancelling) -> Outcome:
             try:
-                watched = begin(_attempted(claim))
+                watched = begin(claim)
             except Exception as error:  # noqa: BLE001 - of a tracing library, or of a row that cannot be read
                 self._complain(error)
                 return await attempt(claim, cancelling)
@@ -85,8 +84,3 @@ class TracedAttempts:
                 exc_info=error,
                 extra={"event": "tracing_failed"},
             )
-
-
-def _attempted(claim: Claim) -> Attempted:
-    queue_name = None if claim.queue_id is None else claim.queue_name
-    return Attempted(claim.job_id, claim.payload_json, claim.attempts, claim.max_attempts, claim.worker_id, queue_name)
