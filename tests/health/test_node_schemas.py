@@ -11,7 +11,7 @@ from ferryman import Severity, SyncClient
 from tests.support import nodes
 from tests.support.nodes import VERSIONS
 from tests.support.once import once
-from tests.support.sick_server import create_database, fresh_database
+from tests.support.sick_server import company, create_database, fresh_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,8 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def node_made(version: str, sick_server: EmbeddedPostgres) -> Iterator[str]:
     """A database that one version of Node has migrated and used."""
-    template = once(f"health template of {version}", lambda: _make_template(version, sick_server.dsn))
+    with company(sick_server):
+        template = once(f"health template of {version}", lambda: _make_template(version, sick_server.dsn))
     with fresh_database(sick_server, template) as dsn:
         yield dsn
 

@@ -56,7 +56,7 @@ def joined_server(beside: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
 @contextmanager
 def fresh_database(server: EmbeddedPostgres, template: str = TEMPLATE, *, alone: bool = False) -> Iterator[str]:
     """A database for one test, which has the schema installed unless another template is named."""
-    with _company(server, alone=alone), copied_database(server.dsn, template) as dsn:
+    with company(server, alone=alone), copied_database(server.dsn, template) as dsn:
         yield dsn
 
 
@@ -70,8 +70,8 @@ def copied_database(dsn: str, template: str) -> Iterator[str]:
 
 
 @contextmanager
-def _company(server: EmbeddedPostgres, *, alone: bool) -> Iterator[None]:
-    """Among other tests of all processes, or without them."""
+def company(server: EmbeddedPostgres, *, alone: bool = False) -> Iterator[None]:
+    """Use the server among other tests of all processes, or without them."""
     with server.folder.with_name("sick.lock").open("w") as guard:
         fcntl.flock(guard, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
