@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from ferryman.client import Cleaned, CleanupTask, Client, JobCounts, JobPage, JobProgress, SyncClient
     from ferryman.client.schedules import KnownCrontab, Schedule
     from ferryman.context import CONTEXT, WorkerContext
-    from ferryman.control import Fail, Retry, Snooze
     from ferryman.cron import (
         Cron,
         CronOptions,
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
         WorkerCrashed,
     )
     from ferryman.far_times import FarTime
+    from ferryman.handler_exceptions import Fail, Retry, Snooze
     from ferryman.health import Finding, HealthLimits, HealthReport, Repair, Repaired, Severity, Tuned, Tuning
     from ferryman.hooks import (
         AfterJobRun,
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     )
     from ferryman.jobs import Job, JobKeyMode, JobSpec, JobState, NewJob, RawJobSpec, RescheduleJobOptions
     from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, RecoverySettings, WorkerRecoveryConfig
-    from ferryman.recovery.results import (
+    from ferryman.recovery.sweep_results import (
         ActiveWorker,
         Crash,
         LostWorker,
@@ -271,7 +271,7 @@ if not TYPE_CHECKING:
             "ferryman.client": "Cleaned CleanupTask Client JobCounts JobPage JobProgress SyncClient",
             "ferryman.client.schedules": "KnownCrontab Schedule",
             "ferryman.context": "CONTEXT WorkerContext",
-            "ferryman.control": "Fail Retry Snooze",
+            "ferryman.handler_exceptions": "Fail Retry Snooze",
             "ferryman.cron": (
                 "Cron CronOptions Crontab CrontabFill CrontabTimer Weekday describe next_times parse_crontab "
                 "parse_timer"
@@ -297,7 +297,7 @@ if not TYPE_CHECKING:
             ),
             "ferryman.jobs": "Job JobKeyMode JobSpec JobState NewJob RawJobSpec RescheduleJobOptions",
             "ferryman.recovery.config": "INFRASTRUCTURE_RESILIENT_FLAG RecoverySettings WorkerRecoveryConfig",
-            "ferryman.recovery.results": (
+            "ferryman.recovery.sweep_results": (
                 "ActiveWorker Crash LostWorker Pruned Recovery SweepStaleWorkersOptions SweepStaleWorkersResult "
                 "UnregisteredWorker WorkerState"
             ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.client import Client, SyncClient
 from ferryman.client.shared import SharedClients
-from ferryman.cron.registry import CrontabRegistry
+from ferryman.cron.crontab_registry import CrontabRegistry
 from ferryman.lifespans import Lifespans
 from ferryman.settings import Settings
 from ferryman.tasks import TaskDecorator, TaskRegistry
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ferryman.cron import CronOptions, Crontab, CrontabTimer
-    from ferryman.cron.registry import D
+    from ferryman.cron.crontab_registry import D
     from ferryman.hooks import HookRegistry
     from ferryman.lifespans import L
     from ferryman.tasks import Task

@@ -21,7 +21,7 @@ from ferryman import (
     RawJobSpec,
     SyncClient,
 )
-from ferryman.database.own import OwnAsyncConnection
+from ferryman.database.connections import OwnAsyncConnection
 from ferryman.errors import InvalidJobError, InvalidPayloadError
 from ferryman.hooks import BeforeJobSchedule, HookRegistry
 

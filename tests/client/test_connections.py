@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from ferryman import App, Client, JobSpec, SyncClient
 from ferryman.database.addresses import find_address
-from ferryman.database.own import OwnAsyncConnection
+from ferryman.database.connections import OwnAsyncConnection
 from ferryman.database.pools import open_async_pool
 from ferryman.database.sessions import AsyncSession
 from ferryman.database.steps import Transaction, Wait

@@ -29,7 +29,7 @@ from ferryman.database.addresses import parse_address
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.statements import Statement, Style
 from ferryman.queries import adding, managing, reading, scheduling, working
-from ferryman.recovery.session import BeatSession
+from ferryman.recovery.beat_session import BeatSession
 from tests.support.commands import run_here
 from tests.support.impostors import surrounded
 from tests.support.waiting import until

@@ -17,9 +17,9 @@ from ferryman.database.addresses import find_address, parse_address
 from ferryman.database.connecting import ConnectPatience
 from ferryman.database.pools import AsyncPool, SyncPool
 from ferryman.errors import NotConnectedError
-from ferryman.recovery.session import BeatSession
-from ferryman.worker.duties import keep_doing
-from ferryman.worker.listener import Listener
+from ferryman.recovery.beat_session import BeatSession
+from ferryman.worker.claiming.listener import Listener
+from ferryman.worker.duties.background import keep_doing
 from tests.support.beats import SCHEMA, over_tcp
 from tests.support.network import Fate, Proxy
 

@@ -19,7 +19,7 @@ from ferryman.errors import ConfigurationError
 from ferryman.health.server_checks import check_horizon, check_server
 from ferryman.health.subject import Subject
 from ferryman.queries.working import complete_claims
-from ferryman.worker.claims import EPOCH
+from ferryman.worker.claiming.claims import EPOCH
 from tests.health.looking import look, one
 from tests.support.beats import over_tcp
 from tests.support.network import PgBouncer

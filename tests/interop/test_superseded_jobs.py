@@ -22,9 +22,9 @@ from ferryman.database.addresses import parse_address
 from ferryman.database.pools import open_sync_pool
 from ferryman.database.sessions import SyncSession
 from ferryman.queries import working
-from ferryman.worker.claims import Claim
-from ferryman.worker.outcomes import Completed, Failed, Interrupted, Settlement, Snoozed, Unstarted
-from ferryman.worker.writing import completion, giving_back
+from ferryman.worker.claiming.claims import Claim
+from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Settlement, Snoozed, Unstarted
+from ferryman.worker.settling.writers import completion, giving_back
 from tests.support.tables import Tables
 from tests.support.waiting import until_somebody_waits
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ferryman.database.pools import SyncPool
     from ferryman.database.steps import Call, Row, Steps
-    from ferryman.worker.outcomes import Ending
+    from ferryman.worker.settling.outcomes import Ending
 
 WORKER = "ferryman-000000000000000001"
 HOUR = 3600

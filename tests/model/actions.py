@@ -15,13 +15,13 @@ from ferryman.jobs import JobKeyMode, JobSpec
 from ferryman.queries import beating, working
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
 from ferryman.recovery.metadata import worker_metadata
+from ferryman.recovery.observer import Dead, Observer, Sign
 from ferryman.recovery.policies import own_policies, store_policies
-from ferryman.recovery.results import SweepStaleWorkersOptions
+from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
 from ferryman.recovery.sweeping import Sweep, sweep_once
-from ferryman.recovery.watching import Dead, Observer, Sign
-from ferryman.worker.claims import task_ids
-from ferryman.worker.outcomes import Failed
-from ferryman.worker.settler import Settler
+from ferryman.worker.claiming.claims import task_ids
+from ferryman.worker.settling.outcomes import Failed
+from ferryman.worker.settling.settler import Settler
 from tests.model.model_database import SECOND, Line, as_moment, as_time
 from tests.model.oracle import Job, Oracle, Registered
 from tests.model.sweeping import ModelSweep, Rules, Seen
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-    from ferryman.recovery.results import SweepStaleWorkersResult
+    from ferryman.recovery.sweep_results import SweepStaleWorkersResult
     from ferryman.retries import OnCrash
-    from ferryman.worker.claims import Claim
-    from ferryman.worker.outcomes import Outcome, Settlement
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.settling.outcomes import Outcome, Settlement
     from tests.model.model_database import ModelDatabase
 
 START = 1_900_000_000 * SECOND

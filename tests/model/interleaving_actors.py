@@ -11,19 +11,19 @@ from ferryman.database.failures import sqlstate_of
 from ferryman.errors import LeaseLostError
 from ferryman.leases import Lease
 from ferryman.queries import working
-from ferryman.worker.claims import claimed_from_rows
-from ferryman.worker.long_jobs import LongJobs
-from ferryman.worker.outcomes import Completed, CompletedByHandler, Failed, Settlement
-from ferryman.worker.settler import Settler
-from ferryman.worker.start_marks import StartMarks
+from ferryman.worker.claiming.claims import claimed_from_rows
+from ferryman.worker.claiming.renewal import LongJobs
+from ferryman.worker.running.start_marks import StartMarks
+from ferryman.worker.settling.outcomes import Completed, CompletedByHandler, Failed, Settlement
+from ferryman.worker.settling.settler import Settler
 from tests.model.interleaving_lines import DEADLOCK, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from ferryman.database.steps import Call, Row
-    from ferryman.worker.claims import Claim, Claimed
-    from ferryman.worker.outcomes import Outcome
+    from ferryman.worker.claiming.claims import Claim, Claimed
+    from ferryman.worker.settling.outcomes import Outcome
     from tests.model.interleaving_lines import Conductor, Line
 
 CLOCK = "select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.queries import recovering
 from ferryman.queries.working import Search
-from ferryman.worker.outcomes import Completed
+from ferryman.worker.settling.outcomes import Completed
 from tests.model.interleaving_actors import FAILED, Answers, Other, Worker, one_per_job
 from tests.model.interleaving_ledger import Ledger
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from ferryman.worker.claims import Claim, Claimed
-    from ferryman.worker.outcomes import Outcome
+    from ferryman.worker.claiming.claims import Claim, Claimed
+    from ferryman.worker.settling.outcomes import Outcome
     from tests.model.interleaving_lines import Conductor, Errand, Gate, Line
 
     Work = Callable[[Line], Coroutine[Any, Any, set[int]]]

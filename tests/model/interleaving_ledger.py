@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ferryman.worker.claims import Claim
+    from ferryman.worker.claiming.claims import Claim
     from tests.model.interleaving_actors import Worker
     from tests.model.interleaving_lines import Conductor
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 
+from ferryman.database.connections import OwnAsyncConnection, OwnConnection
 from ferryman.database.failures import sqlstate_of
 from ferryman.database.identifiers import SchemaName
-from ferryman.database.own import OwnAsyncConnection, OwnConnection
 from ferryman.database.sessions import AsyncSession
 from ferryman.database.statements import Style, load_statement
 from tests.support.stand_ins import stand_in_for

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from ferryman.queries.working import Search
-from ferryman.worker.outcomes import Failed, Snoozed, Unstarted
+from ferryman.worker.settling.outcomes import Failed, Snoozed, Unstarted
 from tests.model.interleaving_history import OTHERS, USES_OF_JOBS, USES_OF_QUEUES, WORKERS, History
 from tests.model.interleaving_lines import Gate
 

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ferryman.jobs import JobKeyMode, RescheduleJobOptions
 from ferryman.queries import working
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
-from ferryman.recovery.results import SweepStaleWorkersOptions
-from ferryman.worker.claims import claimed_from_rows
-from ferryman.worker.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
+from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
+from ferryman.worker.claiming.claims import claimed_from_rows
+from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
 from tests.model.actions import LOOK, STEP, Actions
 from tests.model.model_database import SECOND, as_time
 from tests.model.oracle import MORE
@@ -28,7 +28,7 @@ from tests.model.workers import POLICIES, TASK_SETS, app
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ferryman.worker.outcomes import Outcome
+    from ferryman.worker.settling.outcomes import Outcome
     from tests.model.model_database import ModelDatabase
 
 picks = st.integers(0, 7)

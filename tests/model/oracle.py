@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ferryman.jobs import JobKeyMode
-from ferryman.worker.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
+from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
 from tests.model.model_database import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from ferryman.worker.outcomes import Outcome
+    from ferryman.worker.settling.outcomes import Outcome
 
 OLD_LOCK = 4 * 3600 * SECOND
 SUPERSEDED = "Superseded: its key was used again or removed while it was claimed"

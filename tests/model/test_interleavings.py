@@ -17,7 +17,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from ferryman.queries import working
 from ferryman.queries.working import Search
-from ferryman.worker.outcomes import Unstarted
+from ferryman.worker.settling.outcomes import Unstarted
 from tests.model.interleaving_actors import FAILED
 from tests.model.interleaving_history import Cast, History
 from tests.model.interleaving_lines import Conductor, Gate
@@ -27,7 +27,7 @@ from tests.model.test_histories import MORE_HISTORIES, USUAL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ferryman.worker.outcomes import Outcome
+    from ferryman.worker.settling.outcomes import Outcome
 
 HISTORIES_OF_A_ROUND = 10
 """Hypothesis has fresh ideas for so many, and varies them from then on."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman.jobs import JobKeyMode
-from ferryman.worker.outcomes import Completed
+from ferryman.worker.settling.outcomes import Completed
 from tests.model.machine import Histories
 
 if TYPE_CHECKING:

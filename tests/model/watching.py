@@ -30,7 +30,7 @@ class Look:
 
 @dataclass
 class ModelObserver:
-    """All looks so far, with the rules: see `ferryman.recovery.watching`."""
+    """All looks so far, with the rules: see `ferryman.recovery.observer`."""
 
     grace: float
     longest_gap: float

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ferryman import App
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
 from ferryman.retries import LinearDelay
-from ferryman.worker.claimer import Claimer
+from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
-from ferryman.worker.start_marks import StartMarks
+from ferryman.worker.running.start_marks import StartMarks
 from tests.model.model_database import Line
 from tests.model.sweeping import Policy
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ferryman.retries import OnCrash
-    from ferryman.worker.claims import Claim
+    from ferryman.worker.claiming.claims import Claim
     from tests.model.model_database import ModelDatabase
 
 app = App()

@@ -17,14 +17,14 @@ import psycopg
 import pytest
 
 from ferryman.queries import working
-from ferryman.worker import reach
-from ferryman.worker.reach import SMALLEST_WINDOW
+from ferryman.worker.claiming import search
+from ferryman.worker.claiming.search import SMALLEST_WINDOW
 from tests.support.measuring import JOBS, QUEUES, Session, claimer_on, drain_and_vacuum, session
 from tests.support.once import once
 from tests.support.own_servers import own_server
 
 if TYPE_CHECKING:
-    from ferryman.worker.claimer import Claimer
+    from ferryman.worker.claiming.claimer import Claimer
 
     Limits: TypeAlias = dict[tuple[int, bool], float]
 
@@ -192,7 +192,7 @@ def fill(request: pytest.FixtureRequest) -> TableFill:
 def test_a_claim_reads_as_little_as_ever_on_a_full_table_whether_it_was_planned_before_or_is_now(
     database: str, fill: TableFill, limits: Limits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach, "SECONDS_OF_LOOKING_FURTHER", math.inf)
+    monkeypatch.setattr(search, "SECONDS_OF_LOOKING_FURTHER", math.inf)
     with session(database) as crowd:
         drain_and_vacuum(crowd)
         _plan(crowd)
@@ -242,8 +242,8 @@ def test_rows_that_others_are_taking_are_passed_by_without_a_second_look(databas
 
 def _plan(session: Session) -> None:
     """Have all claims planned now."""
-    for search in working.Search:
-        session.run(working.claim_jobs("me", [1], wanted=1, window=9, now=None, forbidden_flags=None, search=search))
+    for each in working.Search:
+        session.run(working.claim_jobs("me", [1], wanted=1, window=9, now=None, forbidden_flags=None, search=each))
 
 
 def _expect_cheap_claims(session: Session, fill: TableFill, limits: Limits) -> None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman.queries import working
-from ferryman.worker.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import claimed_from_rows
 from tests.support.measuring import JOBS, Session, drain_and_vacuum, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ferryman.database.steps import Call
-    from ferryman.worker.claims import Claim
+    from ferryman.worker.claiming.claims import Claim
 
 BACKLOG = 30_000
 CLAIM = 24

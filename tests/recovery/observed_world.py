@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.database.identifiers import SchemaName
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.watch import Watch
+from ferryman.recovery.watch_role import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferryman.recovery.watching import Dead
+    from ferryman.recovery.observer import Dead
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 STEP = 0.25

@@ -14,15 +14,15 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.waiting import Ready
 
-from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered, telling
-from ferryman.hooks.telling import Teller
-from ferryman.recovery import session
+from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered, reporting
+from ferryman.hooks.reporting import Teller
+from ferryman.recovery import beat_session
+from ferryman.recovery.beat_session import BeatSession
 from ferryman.recovery.observation_log import SECONDS_TO_BE_BLIND, ObservationLog
+from ferryman.recovery.observer import LOOKS_TO_MEASURE
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.session import BeatSession
 from ferryman.recovery.settings import RecoverySettings
-from ferryman.recovery.watching import LOOKS_TO_MEASURE
-from ferryman.worker import recovering
+from ferryman.worker.duties import recovery_duty
 from tests.support.beats import Life, SteppedLife, holder_of, key_of, over_tcp, watcher
 from tests.support.fleet import idle_app
 from tests.support.inside import inside
@@ -148,7 +148,7 @@ def test_a_server_is_given_up_when_it_is_silent_not_when_a_statement_takes_two_r
 ) -> None:
     """As one does that is prepared: with answers after 3 s, each connection would end at its sixth look."""
     now = 0.0
-    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(beat_session, "time", SimpleNamespace(monotonic=lambda: now))
 
     def two_answers() -> Generator[None, int, str]:
         for _ in range(2):
@@ -156,7 +156,7 @@ def test_a_server_is_given_up_when_it_is_silent_not_when_a_statement_takes_two_r
                 pass
         return "done"
 
-    limited = session._until_silent(two_answers())
+    limited = beat_session._until_silent(two_answers())
     next(limited)
     now = 4.0
     limited.send(Ready.NONE)
@@ -166,9 +166,9 @@ def test_a_server_is_given_up_when_it_is_silent_not_when_a_statement_takes_two_r
     with pytest.raises(StopIteration, match="done"):
         limited.send(Ready.R)
 
-    silent = session._until_silent(two_answers())
+    silent = beat_session._until_silent(two_answers())
     next(silent)
-    now += session.ANSWER_SECONDS + 0.1
+    now += beat_session.ANSWER_SECONDS + 0.1
     with pytest.raises(psycopg.OperationalError, match="has not answered"):
         silent.send(Ready.NONE)
 
@@ -357,7 +357,7 @@ async def test_a_hook_that_takes_too_long_is_cancelled_and_named(caplog: pytest.
 async def test_events_that_hooks_did_not_hear_before_the_end_are_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(telling, "SECONDS_TO_CLOSE", 0.01)
+    monkeypatch.setattr(reporting, "SECONDS_TO_CLOSE", 0.01)
     hooks = HookRegistry()
 
     @hooks.on(WorkerRecovered)
@@ -457,7 +457,7 @@ async def test_the_holder_of_the_lock_of_sweeps_is_named_in_the_log(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(recovering, "SECONDS_HELD", 0.3)
+    monkeypatch.setattr(recovery_duty, "SECONDS_HELD", 0.3)
     connection.execute("select pg_advisory_lock(%s, hashtext('graphile_worker'))", [0x46525357])
     job = tables.held_job(tables.worker("dead", session_key=12345))
 

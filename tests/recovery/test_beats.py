@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from ferryman.recovery import membership, session
+from ferryman.recovery import beat_session, membership
 from ferryman.recovery.rhythm import LOOK_SECONDS
 from tests.support.beats import Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
 from tests.support.logs import logged
@@ -302,8 +302,8 @@ def test_a_key_that_somebody_holds_is_not_taken(
     life: SteppedLife, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = iter([7, 8])
-    monkeypatch.setattr(session, "_new_key", lambda: next(keys))
-    connection.execute("select pg_advisory_lock(%s, 7)", [session.beating.SESSION_CLASS])
+    monkeypatch.setattr(beat_session, "_new_key", lambda: next(keys))
+    connection.execute("select pg_advisory_lock(%s, 7)", [beat_session.beating.SESSION_CLASS])
 
     life.step()
 
@@ -355,7 +355,7 @@ def test_an_insert_that_the_server_refused_is_tried_again_under_the_same_id(
 def test_a_beat_does_not_wait_for_ever_for_somebody_who_locks_its_row(
     database: str, life: SteppedLife, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "STATEMENT_SECONDS", 1.0 * CROWD)
+    monkeypatch.setattr(beat_session, "STATEMENT_SECONDS", 1.0 * CROWD)
     life.step()
     with psycopg.connect(database) as other:
         other.execute("select from graphile_worker._private_workers for update")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferryman.recovery.lease import Lease
+from ferryman.recovery.observer import Observer, Sign
 from ferryman.recovery.rhythm import LOOK_SECONDS, Rhythm
+from ferryman.recovery.safety_window import Lease
 from ferryman.recovery.settings import RecoverySettings
-from ferryman.recovery.watching import Observer, Sign
 from tests.recovery.observed_world import EPOCH
 
 

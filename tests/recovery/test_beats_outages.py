@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from ferryman.recovery import session
+from ferryman.recovery import beat_session
 from tests.support.beats import QUICK, USUAL, Life, SteppedLife, beat_of, holder_of, key_of, over_tcp
 from tests.support.embedded_processes import watchdogs
 from tests.support.network import Proxy
@@ -125,7 +125,7 @@ async def beats_again(life: Life, connection: psycopg.Connection) -> None:
 @pytest.fixture
 async def far(proxy: Proxy, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Life]:
     """A worker beyond a network that may be bad."""
-    monkeypatch.setattr(session, "ANSWER_SECONDS", 0.5 * CROWD)
+    monkeypatch.setattr(beat_session, "ANSWER_SECONDS", 0.5 * CROWD)
     life = Life(proxy.dsn)
     life.beats.start()
     await until(life.is_registered.is_set, "it is registered")
@@ -156,7 +156,7 @@ async def test_closing_is_bounded_although_nothing_comes_back(
     far: Life, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread goes on waiting for an answer, which takes longer than any test."""
-    monkeypatch.setattr(session, "ANSWER_SECONDS", 3600.0)
+    monkeypatch.setattr(beat_session, "ANSWER_SECONDS", 3600.0)
     proxy.passes_replies = False
     thread = far.beats._thread
     assert thread is not None

@@ -24,8 +24,8 @@ from ferryman.recovery.crashes import (
     Suspicion,
     decide,
 )
-from ferryman.worker.claims import Claim
-from ferryman.worker.suspects import Suspects
+from ferryman.worker.claiming.claims import Claim
+from ferryman.worker.running.suspects import Suspects
 
 FLAGS: dict[Suspicion, tuple[str, ...]] = {
     "none": (),

@@ -21,7 +21,7 @@ from ferryman.hooks import (
     JobRecoveryResult,
     WorkerRecovered,
 )
-from ferryman.recovery.results import SweepStaleWorkersOptions
+from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
 from tests.support.logs import logged
 from tests.support.sweeps import sweep_as_worker
 

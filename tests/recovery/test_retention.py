@@ -12,12 +12,12 @@ import pytest
 from ferryman.database.sessions import AsyncSession
 from ferryman.recovery import retention
 from ferryman.recovery.config import WorkerRecoveryConfig
-from ferryman.recovery.results import Pruned
 from ferryman.recovery.retention import prune
-from ferryman.worker import recovering
-from ferryman.worker.claims import EPOCH, Claim
-from ferryman.worker.outcomes import Failed, Settlement
-from ferryman.worker.writing import giving_back
+from ferryman.recovery.sweep_results import Pruned
+from ferryman.worker.claiming.claims import EPOCH, Claim
+from ferryman.worker.duties import recovery_duty
+from ferryman.worker.settling.outcomes import Failed, Settlement
+from ferryman.worker.settling.writers import giving_back
 from tests.support.fleet import idle_app
 from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.waiting import somebody_waits_for_a_lock, until
@@ -122,7 +122,7 @@ async def test_all_kinds_can_be_kept_for_ever(tables: Tables, client: Client) ->
 async def test_workers_forget_all_kinds(tables: Tables, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     # Again and again: a worker that does not have the watch yet leaves it to others.
     for name in ("SECONDS_UNTIL_PRUNING", "SECONDS_BETWEEN_PRUNINGS"):
-        monkeypatch.setattr(recovering, name, 0.1)
+        monkeypatch.setattr(recovery_duty, name, 0.1)
     for each in ALL:
         write_down(tables, each, FORGOTTEN[each])
 
@@ -145,7 +145,7 @@ async def test_records_that_take_long_to_delete_do_not_delay_a_sweep(
     tables: Tables, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("SECONDS_UNTIL_PRUNING", "SECONDS_BETWEEN_PRUNINGS"):
-        monkeypatch.setattr(recovering, name, 0.1)
+        monkeypatch.setattr(recovery_duty, name, 0.1)
     dsn = client.address.conninfo
     async with running(worker_of(idle_app(dsn), recovery=recovery_of(PATIENT))):
         with psycopg.connect(dsn) as holder:

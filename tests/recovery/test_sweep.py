@@ -11,7 +11,7 @@ import pytest
 from ferryman import Client
 from ferryman.errors import InvalidJobError
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
-from ferryman.recovery.results import SweepStaleWorkersOptions
+from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
 
 if TYPE_CHECKING:
     from ferryman import SyncClient

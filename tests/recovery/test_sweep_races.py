@@ -14,7 +14,7 @@ from ferryman.errors import DatabaseError, DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobInterrupted, JobRecovery, JobRecoveryResult, WorkerRecovered
 from ferryman.queries import recovering
 from ferryman.recovery import sweeping
-from ferryman.recovery.results import SweepStaleWorkersOptions
+from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
 from tests.support.rhythms import CROWD
 from tests.support.sweeps import seen, sweep_as_worker
 from tests.support.waiting import somebody_waits_for_a_lock, until, waiting_for_locks

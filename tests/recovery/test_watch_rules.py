@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ferryman.recovery.beat_session import ANSWER_SECONDS
+from ferryman.recovery.observer import Dead, Observer, Sign
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.session import ANSWER_SECONDS
 from ferryman.recovery.settings import RecoverySettings
-from ferryman.recovery.watch import TICKS_TO_STAND_BACK
-from ferryman.recovery.watching import Dead, Observer, Sign
+from ferryman.recovery.watch_role import TICKS_TO_STAND_BACK
 from tests.recovery.observed_world import LONGEST_RETURN, RHYTHM, ROUND_TRIP, STEP, ModelWorker, World
 
 BEAT = datetime(2030, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from ferryman import Client
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
-from ferryman.recovery.results import SweepStaleWorkersOptions
+from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
 from tests.support.logs import logged
 from tests.support.sweeps import seen, sweep_as_worker, watch_nobody
 

@@ -10,9 +10,9 @@ import pytest
 from ferryman import App, JobSpec, LocalQueueConfig, RawJobSpec, WorkerContext
 from ferryman.hooks import HookRegistry, SettleRefused
 from ferryman.queries import recovering
-from ferryman.worker.claims import Claim
+from ferryman.worker.claiming.claims import Claim
+from ferryman.worker.claiming.waiting_list import WaitingList
 from ferryman.worker.identity import Identity
-from ferryman.worker.waiting_list import WaitingList
 from tests.support.fleet import idle_app
 from tests.support.logs import logged
 from tests.support.rhythms import PATIENT, recovery_of

@@ -12,9 +12,9 @@ import pytest
 
 from ferryman import App, JobSpec, LocalQueueConfig, RawJobSpec, Snooze, WorkerContext
 from ferryman.recovery.crashes import ALONE_FLAG, CRASHED_FLAG, SUSPECT_FLAG
-from ferryman.worker import suspects
-from ferryman.worker.claims import Claim
-from ferryman.worker.suspects import Suspects
+from ferryman.worker.claiming.claims import Claim
+from ferryman.worker.running import suspects
+from ferryman.worker.running.suspects import Suspects
 from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.tables import Tables
 from tests.support.waiting import until
@@ -257,7 +257,7 @@ async def test_a_job_that_never_ends_and_suspects_that_must_run_alone_do_not_kee
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suspects, "SECONDS_TO_MAKE_ROOM", 0.2)
-    monkeypatch.setattr("ferryman.worker.running.SECONDS_UNTIL_NEXT_ROOM", 0.0)  # as if there were many more of them
+    monkeypatch.setattr("ferryman.worker.running.slots.SECONDS_UNTIL_NEXT_ROOM", 0.0)
     [endless] = await scene.add(1)
     scene.gates = {endless: asyncio.Event()}
     async with running(scene.worker(None)):

@@ -13,10 +13,10 @@ import pytest
 
 from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult
 from ferryman.recovery import sweeping
+from ferryman.recovery.observer import Dead
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.vain_sweeps import FIRST_PAUSE_SECONDS, VainSweeps
-from ferryman.recovery.watching import Dead
-from ferryman.worker import recovering
+from ferryman.recovery.sweep_backoff import FIRST_PAUSE_SECONDS, VainSweeps
+from ferryman.worker.duties import recovery_duty
 from tests.support.fleet import idle_app
 from tests.support.rhythms import PATIENT, QUICK, recovery_of
 from tests.support.waiting import until
@@ -139,9 +139,9 @@ def test_sweeps_in_vain_become_ever_rarer_up_to_the_interval() -> None:
 async def test_old_records_are_forgotten_every_hour(
     fleet: Fleet, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert recovering.SECONDS_BETWEEN_PRUNINGS == 3600
-    monkeypatch.setattr(recovering, "SECONDS_UNTIL_PRUNING", 0.2)
-    monkeypatch.setattr(recovering, "SECONDS_BETWEEN_PRUNINGS", 0.2)
+    assert recovery_duty.SECONDS_BETWEEN_PRUNINGS == 3600
+    monkeypatch.setattr(recovery_duty, "SECONDS_UNTIL_PRUNING", 0.2)
+    monkeypatch.setattr(recovery_duty, "SECONDS_BETWEEN_PRUNINGS", 0.2)
     job = tables.add_job()["id"]
     async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of())):
         for _ in range(2):

@@ -12,7 +12,7 @@ import psycopg
 
 from ferryman import App, LocalQueueConfig, WorkerContext
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobInterrupted, JobPermanentlyFail, SettleRefused
-from ferryman.worker.claimer import Claimer
+from ferryman.worker.claiming.claimer import Claimer
 from tests.settling.endings import COMMITTED, INTERRUPTED_DELAY, INTERRUPTION, RETRY_POLICY, UNSTARTED
 from tests.settling.neighbours import NOBODY, SUCCESSOR, Effect
 from tests.settling.promises import check, promised
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pytest
 
     from ferryman import Worker
-    from ferryman.worker.claims import Claimed
+    from ferryman.worker.claiming.claims import Claimed
     from tests.settling.endings import Ending
     from tests.settling.neighbours import Cell
     from tests.support.tables import Row, Tables

@@ -10,9 +10,9 @@ import pytest
 
 from ferryman import App, LocalQueueConfig
 from ferryman.retries import FixedDelay
-from ferryman.worker.claims import Claim
-from ferryman.worker.lanes import Lane
-from ferryman.worker.outcomes import Completed, Settlement
+from ferryman.worker.claiming.claims import Claim
+from ferryman.worker.settling.buffers import Lane
+from ferryman.worker.settling.outcomes import Completed, Settlement
 from tests.settling.endings import COMPLETED, FAILED, INTERRUPTION, ROLLED_BACK, UNSTARTED, Ending
 from tests.settling.neighbours import NOBODY, QUEUE_LOCKED, ROW_LOCKED, Cell, neighbours_of
 from tests.settling.stage import MODES, Stage
@@ -117,7 +117,7 @@ async def test_many_held_rows_do_not_use_up_the_connections_of_the_worker(
 async def test_the_log_tells_of_rows_that_are_held(
     database: str, tables: Tables, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ferryman.worker.held_up.SECONDS_UNTIL_TOLD", 0.0)
+    monkeypatch.setattr("ferryman.worker.settling.held_up.SECONDS_UNTIL_TOLD", 0.0)
     stage = Stage(database, tables, FAILED, "direct", [HELD["row"]])
 
     async with stage.set_up(monkeypatch):
@@ -199,8 +199,8 @@ async def test_other_jobs_start_while_the_row_of_one_that_was_claimed_ahead_is_h
 async def test_rows_that_are_tried_again_all_the_time_do_not_keep_others_from_being_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ferryman.worker.held_up.SHORTEST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr("ferryman.worker.held_up.LONGEST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("ferryman.worker.settling.held_up.SHORTEST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("ferryman.worker.settling.held_up.LONGEST_PAUSE_SECONDS", 0.0)
     held, free = completion_of(1), completion_of(2)
     tries = 0
     written: list[Settlement] = []

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from ferryman import SweepStaleWorkersOptions
-from ferryman.worker import long_jobs
+from ferryman.worker.claiming import renewal
 from tests.settling.endings import (
     COMMITTED,
     COMPLETED,
@@ -173,9 +173,9 @@ async def test_a_completion_in_passing_is_written_although_its_row_has_changed_s
 async def test_an_outcome_that_meets_the_renewal_of_its_lock_is_written(
     *, database: str, tables: Tables, brake: Tables, monkeypatch: pytest.MonkeyPatch, ending: Ending, mode: str
 ) -> None:
-    monkeypatch.setattr(long_jobs, "SECONDS_UNTIL_OLD", 0.0)
-    renewal = Neighbour("renewal", NOBODY.act)
-    cells = [Cell(renewal, commits=True, is_queued=is_queued) for is_queued in (False, True)]
+    monkeypatch.setattr(renewal, "SECONDS_UNTIL_OLD", 0.0)
+    neighbour = Neighbour("renewal", NOBODY.act)
+    cells = [Cell(neighbour, commits=True, is_queued=is_queued) for is_queued in (False, True)]
     stage = Stage(database, tables, ending, mode, cells)
 
     async with stage.set_up(monkeypatch, concurrency=3):

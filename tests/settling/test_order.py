@@ -11,7 +11,7 @@ import pytest
 
 from ferryman import App, LocalQueueConfig, WorkerRecoveryConfig
 from ferryman.hooks import HookRegistry, LocalQueueReturnJobs
-from ferryman.worker.recovering import Recovering
+from ferryman.worker.duties.recovery_duty import Recovering
 from tests.support.waiting import somebody_waits_for_a_lock, until
 from tests.support.workers import run_all, running, worker_of
 

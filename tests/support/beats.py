@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from ferryman.embedded import EmbeddedPostgres
-    from ferryman.recovery.watching import Dead
+    from ferryman.recovery.observer import Dead
 
 SCHEMA = SchemaName("graphile_worker")
 QUICK = Rhythm(**in_a_crowd({"beat": 0.2, "sweep": 0.5, "silent_after": 60.0, "grace": 1.0, "look": 0.2}))

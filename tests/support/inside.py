@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ferryman import Worker
     from ferryman.database.pools import AsyncPool
-    from ferryman.worker.claimer import Claimer
-    from ferryman.worker.claims import Claim
+    from ferryman.worker.claiming.claimer import Claimer
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.local_queue import LocalQueue
+    from ferryman.worker.claiming.lost_replies import LostClaims
+    from ferryman.worker.claiming.renewal import LongJobs
+    from ferryman.worker.claiming.waiting_list import WaitingList
     from ferryman.worker.identity import Identity
     from ferryman.worker.life import Life
-    from ferryman.worker.local_queue import LocalQueue
-    from ferryman.worker.long_jobs import LongJobs
-    from ferryman.worker.lost_claims import LostClaims
-    from ferryman.worker.waiting_list import WaitingList
 
 
 class Inside:

@@ -12,14 +12,14 @@ from psycopg import sql
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.statements import Style, load_statement
 from ferryman.queries import working
-from ferryman.worker.claimer import Claimer
+from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ferryman.database.steps import Call
-    from ferryman.worker.claims import Claim
+    from ferryman.worker.claiming.claims import Claim
 
 SCHEMA = SchemaName("graphile_worker")
 JOBS = "graphile_worker._private_jobs"

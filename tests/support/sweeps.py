@@ -8,8 +8,8 @@ from ferryman.database.sessions import AsyncSession
 from ferryman.hooks import HookRegistry
 from ferryman.recovery import sweeping
 from ferryman.recovery.config import WorkerRecoveryConfig
+from ferryman.recovery.observer import Dead
 from ferryman.recovery.sweeping import Sweep, sweep_once
-from ferryman.recovery.watching import Dead
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from ferryman import Client
     from ferryman.database.steps import Steps
-    from ferryman.recovery.results import SweepStaleWorkersResult
-    from ferryman.recovery.watching import Reason
+    from ferryman.recovery.observer import Reason
+    from ferryman.recovery.sweep_results import SweepStaleWorkersResult
     from tests.support.tables import Tables
 
 

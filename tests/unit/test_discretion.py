@@ -14,7 +14,7 @@ from ferryman.database.addresses import Address
 from ferryman.discreet import Discreet
 from ferryman.hooks import BeforeJobSchedule
 from ferryman.jobs import JobSpec, NewJob
-from ferryman.worker.children.results import ChildFailure
+from ferryman.worker.running.children.messages import ChildFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

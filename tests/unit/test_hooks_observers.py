@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from ferryman.errors import ConfigurationError
-from ferryman.hooks import HookRegistry, JobFail, LocalQueueInit, telling
+from ferryman.hooks import HookRegistry, JobFail, LocalQueueInit, reporting
 from tests.support.logs import logged
 
 INIT = LocalQueueInit(worker_id="w1")
@@ -206,7 +206,7 @@ def test_a_limit_that_makes_no_sense_is_refused(hooks: HookRegistry, timeout: ob
 async def test_events_are_told_apart_in_order_and_dropped_when_too_many_wait(
     hooks: HookRegistry, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling, "MOST_EVENTS", 3)
+    monkeypatch.setattr(reporting, "MOST_EVENTS", 3)
     gate, seen = asyncio.Event(), list[str]()
 
     @hooks.on(LocalQueueInit)
@@ -214,7 +214,7 @@ async def test_events_are_told_apart_in_order_and_dropped_when_too_many_wait(
         await gate.wait()
         seen.append(event.worker_id)
 
-    teller = telling.Teller(hooks)
+    teller = reporting.Teller(hooks)
     teller.tell(*(LocalQueueInit(worker_id=name) for name in "abcde"))
     assert [vars(record)["count"] for record in logged(log, "hook_events_dropped")] == [2]
     gate.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ferryman.worker.state import LoopLag, Tally
+from ferryman.worker.duties.worker_state import LoopLag, Tally
 
 
 async def test_the_lag_is_that_of_the_last_answer_or_of_the_one_that_is_missing() -> None:

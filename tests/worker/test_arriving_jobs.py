@@ -12,9 +12,9 @@ import pytest
 from ferryman import CleanupTask, JobSpec, RawJobSpec
 from ferryman.errors import ConfigurationError
 from ferryman.worker import LocalQueueConfig
-from ferryman.worker.claim_loop import ClaimLoop
-from ferryman.worker.claimer import Claimer
-from ferryman.worker.vain_claims import BURST, PER_SECOND
+from ferryman.worker.claiming.claimer import Claimer
+from ferryman.worker.claiming.direct import ClaimLoop
+from ferryman.worker.claiming.vain_claims import BURST, PER_SECOND
 from tests.support.inside import inside
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
@@ -122,7 +122,7 @@ async def test_announcements_are_heard_while_every_slot_is_busy_and_cost_no_clai
 async def test_announcements_are_heard_also_while_the_connection_is_proved(
     app: App, client: Client, ran: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ferryman.worker.listener.SECONDS_BETWEEN_PROOFS", 0.0001)
+    monkeypatch.setattr("ferryman.worker.claiming.listener.SECONDS_BETWEEN_PROOFS", 0.0001)
     async with running(worker_of(app, poll_interval=timedelta(hours=1))):
         for number in range(100):
             await client.add_raw_job("note", {"number": number})

@@ -12,10 +12,10 @@ from ferryman import App, Client, JobSpec, RawJobSpec
 from ferryman.database.statements import Style
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.queries import working
-from ferryman.worker import running as running_module
-from ferryman.worker.claimer import Claimer
+from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
+from ferryman.worker.running import slots as running_module
 from tests.support.waiting import until
 from tests.support.workers import jobs, running, worker_of
 

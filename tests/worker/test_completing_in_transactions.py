@@ -15,7 +15,7 @@ from ferryman import App, JobSpec, WorkerContext
 from ferryman.errors import LeaseLostError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused
 from ferryman.worker.identity import Identity
-from ferryman.worker.settler import Settler
+from ferryman.worker.settling.settler import Settler
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
 from tests.worker import process_tasks

@@ -13,11 +13,11 @@ from django.db import connections
 from psycopg.conninfo import conninfo_to_dict
 
 from ferryman import App, JobSpec
-from ferryman.worker import forks
-from ferryman.worker.children.orders import ChildOrder
-from ferryman.worker.children.results import ChildSuccess
-from ferryman.worker.children.running import run_task
-from ferryman.worker.django_connections import with_usable_connections
+from ferryman.worker.running import forks
+from ferryman.worker.running.children.messages import ChildSuccess
+from ferryman.worker.running.children.orders import ChildOrder
+from ferryman.worker.running.children.task_runs import run_task
+from ferryman.worker.running.django_connections import with_usable_connections
 from tests.support.workers import jobs, run_all
 from tests.worker import process_tasks
 

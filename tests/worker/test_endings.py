@@ -13,7 +13,7 @@ import pytest
 from ferryman import Fail, JobSpec, Retry, Snooze
 from ferryman.hooks import AfterJobRun, HookRegistry
 from ferryman.retries import FixedDelay, LinearDelay
-from ferryman.worker.outcomes import MAX_ERROR_LENGTH
+from ferryman.worker.settling.outcomes import MAX_ERROR_LENGTH
 from tests.support.logs import logged
 from tests.support.workers import due_now, jobs, only_job, queues, run_all
 

@@ -12,7 +12,7 @@ import pytest
 
 from ferryman import JobSpec, Snooze
 from ferryman.hooks import HookRegistry, JobComplete
-from ferryman.worker.job_log import next_run, told_seconds
+from ferryman.worker.settling.job_log import next_run, told_seconds
 from tests.support.logs import logged
 from tests.support.workers import run_all, running, worker_of
 
@@ -55,7 +55,7 @@ async def test_completed_jobs_are_not_even_looked_at_where_nobody_logs_them(
     hooks, told = HookRegistry(), list[JobComplete]()
     hooks.on(JobComplete, told.append)
     asked: list[object] = []
-    monkeypatch.setattr("ferryman.worker.job_log.JobLog.written", lambda *given: asked.append(given))
+    monkeypatch.setattr("ferryman.worker.settling.job_log.JobLog.written", lambda *given: asked.append(given))
     caplog.set_level(logging.INFO)
     await client.add_job(greet.job())
     await run_all(app, hooks=hooks)

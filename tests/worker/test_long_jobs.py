@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from ferryman import App, JobSpec, SweepStaleWorkersOptions, WorkerContext
 from ferryman.errors import DatabaseError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, JobInterrupted, SettleRefused
-from ferryman.worker import long_jobs
+from ferryman.worker.claiming import renewal
 from tests.support import nodes
 from tests.support.inside import inside
 from tests.support.network import Proxy
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from ferryman import Client, Worker
     from ferryman.embedded import EmbeddedPostgres
-    from ferryman.worker.claims import Claim
-    from ferryman.worker.long_jobs import LongJobs
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.renewal import LongJobs
 
 pytestmark = pytest.mark.claims
 
@@ -40,7 +40,7 @@ HOUR = 3600.0
 
 @pytest.fixture
 def every_lock_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_jobs, "SECONDS_UNTIL_OLD", 0.0)
+    monkeypatch.setattr(renewal, "SECONDS_UNTIL_OLD", 0.0)
 
 
 class Gate:

@@ -13,8 +13,8 @@ import pytest
 from ferryman import App
 from ferryman.queries import working
 from ferryman.queries.working import Search
-from ferryman.worker import reach
-from ferryman.worker.claims import claimed_from_rows
+from ferryman.worker.claiming import search
+from ferryman.worker.claiming.claims import claimed_from_rows
 from tests.support import versions
 from tests.support.measuring import JOBS, QUEUES, claimer_on, session
 from tests.support.waiting import until
@@ -23,7 +23,7 @@ from tests.support.workers import running, worker_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ferryman.worker.claimer import Claimer
+    from ferryman.worker.claiming.claimer import Claimer
     from tests.support.measuring import Session
 
 pytestmark = pytest.mark.claims
@@ -200,7 +200,7 @@ def test_what_others_have_locked_is_left_out(table: Session, database: str, sear
 @pytest.fixture
 async def behind(table: Session, monkeypatch: pytest.MonkeyPatch) -> Claimer:
     """A claimer whose only job stands behind many others, and which has found it there."""
-    monkeypatch.setattr(reach, "SECONDS_OF_LOOKING_FURTHER", 3600.0)
+    monkeypatch.setattr(search, "SECONDS_OF_LOOKING_FURTHER", 3600.0)
     table.execute(f"insert into {QUEUES} (queue_name, locked_at) values ('busy', now())")
     table.execute(f"insert into {JOBS} (task_id, priority) select 2, -9 from generate_series(1, 500)")
     table.execute(f"insert into {JOBS} (task_id, priority, job_queue_id) select 1, -9, 1 from generate_series(1, 500)")
@@ -252,7 +252,7 @@ async def test_the_front_is_looked_at_again_once_it_is_clear(
     table: Session, behind: Claimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.execute(f"delete from {JOBS}")
-    monkeypatch.setattr("ferryman.worker.reach.time.monotonic", lambda: float("inf"))
+    monkeypatch.setattr("ferryman.worker.claiming.search.time.monotonic", lambda: float("inf"))
     table.readings.clear()
     assert await _all(behind) == []
     assert [reading.statement for reading in table.readings] == ["claim_jobs"]

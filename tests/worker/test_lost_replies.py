@@ -17,8 +17,8 @@ from ferryman.errors import DatabaseError, DatabaseUnavailableError, NotConnecte
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
 from ferryman.queries import working
 from ferryman.retries import FixedDelay
-from ferryman.worker import lost_claims
-from ferryman.worker.claimer import Claimer
+from ferryman.worker.claiming import lost_replies
+from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 from tests.support.network import Proxy
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ferryman import Worker
     from ferryman.database.steps import Call, Row
     from ferryman.embedded import EmbeddedPostgres
-    from ferryman.worker.claims import Claim
+    from ferryman.worker.claiming.claims import Claim
 
 pytestmark = pytest.mark.claims
 
@@ -140,7 +140,7 @@ async def test_a_claim_whose_reply_is_lost_as_the_worker_stops_is_given_back(
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     made = SimpleNamespace(monotonic=lambda: made.now, now=1000.0)
-    monkeypatch.setattr(lost_claims, "time", made)
+    monkeypatch.setattr(lost_replies, "time", made)
     return made
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from ferryman.queries import working
 from ferryman.queries.working import Search
-from ferryman.worker.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import claimed_from_rows
 from tests.support.measuring import JOBS, QUEUES, session
 from tests.support.waiting import until
 

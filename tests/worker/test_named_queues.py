@@ -12,7 +12,7 @@ import pytest
 from ferryman import JobSpec, RawJobSpec, WorkerContext
 from ferryman.queries import working
 from ferryman.queries.working import Search
-from ferryman.worker.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import claimed_from_rows
 from tests.support.measuring import JOBS, QUEUES, WORKER, session
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of

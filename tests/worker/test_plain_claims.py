@@ -11,8 +11,8 @@ import pytest
 
 from ferryman import CleanupTask, JobSpec, RawJobSpec, Retry, WorkerContext
 from ferryman.hooks import HookRegistry, JobComplete
-from ferryman.worker import reach
-from ferryman.worker.claimer import Claimer
+from ferryman.worker.claiming import search
+from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 from tests.support.waiting import until
@@ -78,7 +78,7 @@ async def test_a_due_time_in_the_future_is_known_from_the_claim_of_another_job(
 async def test_jobs_with_queues_are_claimed_in_the_other_way(
     app: App, client: Client, ran: list[int], sent: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach, "SECONDS_OF_LOOKING_FURTHER", 3600.0)
+    monkeypatch.setattr(search, "SECONDS_OF_LOOKING_FURTHER", 3600.0)
     async with running(worker_of(app, poll_interval=HOUR)):
         await _is_idle(sent)
         del sent[:]
@@ -187,7 +187,7 @@ async def test_an_urgent_job_of_a_task_that_was_cleaned_away_does_not_wait_until
     urgent = await client.add_raw_job("urgent", {}, JobSpec(priority=-100))
 
     [before] = (await claimer.claim(1)).claims
-    monkeypatch.setattr("ferryman.worker.claimer.SECONDS_BETWEEN_REGISTRATIONS", 0.0)
+    monkeypatch.setattr("ferryman.worker.claiming.claimer.SECONDS_BETWEEN_REGISTRATIONS", 0.0)
     [after] = (await claimer.claim(1)).claims
 
     assert (before.job_id == urgent.id, after.job_id) == (False, urgent.id)

@@ -11,10 +11,11 @@ import pytest
 
 from ferryman import RawJobSpec, WorkerOptions
 from ferryman.errors import ConfigurationError
-from ferryman.worker import LocalQueueConfig, life, recycling
-from ferryman.worker.claims import Claim
+from ferryman.worker import LocalQueueConfig, life
+from ferryman.worker.claiming.claims import Claim
+from ferryman.worker.duties import recycling
 from ferryman.worker.memory import resident_bytes
-from ferryman.worker.outcomes import Completed
+from ferryman.worker.settling.outcomes import Completed
 from tests.support.logs import logged
 from tests.support.waiting import until
 from tests.support.workers import jobs, run_all, worker_of

@@ -9,7 +9,8 @@ import pytest
 from ferryman import App, FarTime, RawJobSpec
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.retries import FixedDelay
-from ferryman.worker import LocalQueueConfig, claims
+from ferryman.worker import LocalQueueConfig
+from ferryman.worker.claiming import claims
 from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
@@ -72,7 +73,7 @@ async def test_large_payloads_of_others_are_not_kept(
         kept.extend(len(claim.rows) for claim in claimed.claims)
         return claimed
 
-    monkeypatch.setattr("ferryman.worker.claimer.claimed_from_rows", note)
+    monkeypatch.setattr("ferryman.worker.claiming.claimer.claimed_from_rows", note)
     await worker_of(app).run_once()
     assert kept == [1, 1, 1]
 

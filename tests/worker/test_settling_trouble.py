@@ -12,7 +12,7 @@ from ferryman import JobSpec, RawJobSpec
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused
 from ferryman.queries import working
-from ferryman.worker import lanes, settler
+from ferryman.worker.settling import buffers, settler
 from tests.support.inside import inside
 from tests.support.logs import logged
 from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ferryman import App, Client
     from ferryman.database.steps import Call
-    from ferryman.worker.outcomes import Settlement
+    from ferryman.worker.settling.outcomes import Settlement
 
 pytestmark = pytest.mark.claims
 
@@ -276,14 +276,14 @@ async def test_a_lane_that_dies_is_noticed_at_once_and_started_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    gather, errors = lanes.Lane._gather, [RuntimeError("an error that nobody has thought of")]
+    gather, errors = buffers.Lane._gather, [RuntimeError("an error that nobody has thought of")]
 
-    async def fail_once(self: lanes.Lane) -> None:
+    async def fail_once(self: buffers.Lane) -> None:
         if errors:
             raise errors.pop()
         await gather(self)
 
-    monkeypatch.setattr(lanes.Lane, "_gather", fail_once)
+    monkeypatch.setattr(buffers.Lane, "_gather", fail_once)
 
     @app.task
     async def end() -> None:

@@ -22,8 +22,8 @@ from ferryman.hooks import (
     WorkerShutdown,
     WorkerStart,
 )
-from ferryman.worker import running as module
 from ferryman.worker import stopping
+from ferryman.worker.running import slots as module
 from tests.support.inside import inside
 from tests.support.logs import logged
 from tests.support.rhythms import recovery_of
@@ -499,7 +499,7 @@ async def test_a_hook_can_leave_an_interrupted_job_locked(
 async def test_a_hook_that_fails_or_dawdles_does_not_keep_a_job_or_the_worker(
     app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    monkeypatch.setattr("ferryman.worker.interruptions.HOOK_SECONDS", 0.1)
+    monkeypatch.setattr("ferryman.worker.running.interruptions.HOOK_SECONDS", 0.1)
     hooks = HookRegistry()
 
     @hooks.on(JobRecovery)

@@ -31,8 +31,8 @@ UNUSED_BY_A_PLAIN_WORKER = {
     "ferryman.embedded": "for development",
     "ferryman.health": "the doctor's",
     "ferryman.recovery.sweeping": "for workers whose first jobs have begun",
-    "ferryman.worker.children.starting": "for tasks that run in processes",
-    "ferryman.worker.local_queue": "for workers that claim ahead",
+    "ferryman.worker.running.children.starting": "for tasks that run in processes",
+    "ferryman.worker.claiming.local_queue": "for workers that claim ahead",
     "asyncpg": "the caller's, if anybody's",
     "click": "the command's",
     "difflib": "for messages about mistakes",
@@ -48,7 +48,7 @@ UNUSED_BY_A_PLAIN_WORKER = {
 }
 UNUSED_WITHOUT_RECOVERY = {
     "ferryman.recovery.beats": "for workers that register",
-    "ferryman.worker.recovering": "for workers that register",
+    "ferryman.worker.duties.recovery_duty": "for workers that register",
 }
 UNUSED_BY_AN_IMPORT = {
     "asyncio": "comes with the first name that needs it",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman import Client, JobSpec, RawJobSpec
-from ferryman.worker.claimer import Claimer
+from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 

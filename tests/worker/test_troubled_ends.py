@@ -10,7 +10,7 @@ import pytest
 
 from ferryman import WorkerContext  # noqa: TC001 - a worker looks at the annotations of its tasks
 from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult, ShutdownReason, WorkerShutdown
-from ferryman.worker.claims import Claim
+from ferryman.worker.claiming.claims import Claim
 from tests.support.inside import inside
 from tests.support.logs import logged
 from tests.support.waiting import until

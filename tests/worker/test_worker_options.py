@@ -138,7 +138,7 @@ async def test_the_local_clock_decides_what_is_due_when_asked_to(
         pass
 
     await client.add_job(end.job(), JobSpec(run_at=datetime.now(UTC) + timedelta(minutes=30)))
-    monkeypatch.setattr("ferryman.worker.claimer.datetime", AnHourAhead)
+    monkeypatch.setattr("ferryman.worker.claiming.claimer.datetime", AnHourAhead)
 
     await run_all(app, use_local_time=False)
     assert len(jobs(connection)) == 1

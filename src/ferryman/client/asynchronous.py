@@ -6,7 +6,7 @@ import asyncio
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from ferryman.client import adding, cleaning, health, managing, reading, recovering, schema
+from ferryman.client import adding, cleaning, health, managing, reading, schema_operations, sweeps
 from ferryman.client.base import BaseClient
 from ferryman.database.pools import open_async_pool
 from ferryman.database.sessions import perform
@@ -79,24 +79,24 @@ class Client(BaseClient):
     list_jobs = _Awaited(reading.list_jobs)
     counts = _Awaited(reading.counts)
     cleanup = _Awaited(cleaning.cleanup)
-    sweep_stale_workers = _Awaited(recovering.sweep_stale_workers)
-    sweep_stale_workers_with_config = _Awaited(recovering.sweep_stale_workers_with_config)
-    list_active_workers = _Awaited(recovering.list_active_workers)
-    list_lost_workers = _Awaited(recovering.list_lost_workers)
-    list_worker_states = _Awaited(recovering.list_worker_states)
-    list_crashes = _Awaited(recovering.list_crashes)
-    prune_recovery_records = _Awaited(recovering.prune_recovery_records)
+    sweep_stale_workers = _Awaited(sweeps.sweep_stale_workers)
+    sweep_stale_workers_with_config = _Awaited(sweeps.sweep_stale_workers_with_config)
+    list_active_workers = _Awaited(sweeps.list_active_workers)
+    list_lost_workers = _Awaited(sweeps.list_lost_workers)
+    list_worker_states = _Awaited(sweeps.list_worker_states)
+    list_crashes = _Awaited(sweeps.list_crashes)
+    prune_recovery_records = _Awaited(sweeps.prune_recovery_records)
     check_health = _Awaited(health.check_health)
     hidden_tables = _Awaited(health.hidden_tables)
     repair_health = _Awaited(health.repair_health)
     tune = _Awaited(health.tune)
     untune = _Awaited(health.untune)
-    migrate = _Awaited(schema.migrate)
-    schema_status = _Awaited(schema.schema_status)
-    ping = _Awaited(schema.ping)
-    upgrade_schema = _Awaited(schema.upgrade_schema)
-    uninstall_extensions = _Awaited(schema.uninstall_extensions)
-    give_way = _Awaited(schema.give_way)
+    migrate = _Awaited(schema_operations.migrate)
+    schema_status = _Awaited(schema_operations.schema_status)
+    ping = _Awaited(schema_operations.ping)
+    upgrade_schema = _Awaited(schema_operations.upgrade_schema)
+    uninstall_extensions = _Awaited(schema_operations.uninstall_extensions)
+    give_way = _Awaited(schema_operations.give_way)
 
     @property
     def schedules(self) -> Schedules:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from ferryman.client import adding, cleaning, health, managing, reading, recovering, schema
+from ferryman.client import adding, cleaning, health, managing, reading, schema_operations, sweeps
 from ferryman.client.base import BaseClient
 from ferryman.database.pools import open_sync_pool
 from ferryman.database.sessions import perform_blocking
@@ -72,24 +72,24 @@ class SyncClient(BaseClient):
     list_jobs = _Blocking(reading.list_jobs)
     counts = _Blocking(reading.counts)
     cleanup = _Blocking(cleaning.cleanup)
-    sweep_stale_workers = _Blocking(recovering.sweep_stale_workers)
-    sweep_stale_workers_with_config = _Blocking(recovering.sweep_stale_workers_with_config)
-    list_active_workers = _Blocking(recovering.list_active_workers)
-    list_lost_workers = _Blocking(recovering.list_lost_workers)
-    list_worker_states = _Blocking(recovering.list_worker_states)
-    list_crashes = _Blocking(recovering.list_crashes)
-    prune_recovery_records = _Blocking(recovering.prune_recovery_records)
+    sweep_stale_workers = _Blocking(sweeps.sweep_stale_workers)
+    sweep_stale_workers_with_config = _Blocking(sweeps.sweep_stale_workers_with_config)
+    list_active_workers = _Blocking(sweeps.list_active_workers)
+    list_lost_workers = _Blocking(sweeps.list_lost_workers)
+    list_worker_states = _Blocking(sweeps.list_worker_states)
+    list_crashes = _Blocking(sweeps.list_crashes)
+    prune_recovery_records = _Blocking(sweeps.prune_recovery_records)
     check_health = _Blocking(health.check_health)
     hidden_tables = _Blocking(health.hidden_tables)
     repair_health = _Blocking(health.repair_health)
     tune = _Blocking(health.tune)
     untune = _Blocking(health.untune)
-    migrate = _Blocking(schema.migrate)
-    schema_status = _Blocking(schema.schema_status)
-    ping = _Blocking(schema.ping)
-    upgrade_schema = _Blocking(schema.upgrade_schema)
-    uninstall_extensions = _Blocking(schema.uninstall_extensions)
-    give_way = _Blocking(schema.give_way)
+    migrate = _Blocking(schema_operations.migrate)
+    schema_status = _Blocking(schema_operations.schema_status)
+    ping = _Blocking(schema_operations.ping)
+    upgrade_schema = _Blocking(schema_operations.upgrade_schema)
+    uninstall_extensions = _Blocking(schema_operations.uninstall_extensions)
+    give_way = _Blocking(schema_operations.give_way)
 
     @property
     def schedules(self) -> SyncSchedules:

@@ -9,10 +9,10 @@ from ferryman.on_demand import names_on_demand
 if TYPE_CHECKING:
     from ferryman.cron.builder import Cron, CronOptions, Weekday
     from ferryman.cron.crontab import Crontab
+    from ferryman.cron.crontab_registry import CrontabRegistry
     from ferryman.cron.fill import CrontabFill
     from ferryman.cron.parsing import parse_crontab
     from ferryman.cron.pattern import parse_timer
-    from ferryman.cron.registry import CrontabRegistry
     from ferryman.cron.timer import CrontabTimer
     from ferryman.cron.words import describe, next_times
 
@@ -39,7 +39,7 @@ if not TYPE_CHECKING:
             "ferryman.cron.fill": "CrontabFill",
             "ferryman.cron.parsing": "parse_crontab",
             "ferryman.cron.pattern": "parse_timer",
-            "ferryman.cron.registry": "CrontabRegistry",
+            "ferryman.cron.crontab_registry": "CrontabRegistry",
             "ferryman.cron.timer": "CrontabTimer",
             "ferryman.cron.words": "describe next_times",
         },

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ferryman.cron.crontab import Crontab
-from ferryman.cron.payload import with_payload
+from ferryman.cron.entry_payload import with_payload
 from ferryman.cron.timer import DAYS, HOURS, MINUTES, MONTHS, WEEKDAYS, CrontabTimer, Field, check_value
 from ferryman.errors import CrontabError
 from ferryman.tasks import Task

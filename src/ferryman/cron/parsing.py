@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.cron.crontab import Crontab
 from ferryman.cron.json5 import JSON5Error, read_json5
-from ferryman.cron.options import read_options
+from ferryman.cron.line_options import read_options
 from ferryman.cron.pattern import FIVE_FIELDS, SPACE, as_hint, hint_about, read_fields
 from ferryman.cron.zones import zone_named
 from ferryman.errors import CrontabError, InvalidPayloadError

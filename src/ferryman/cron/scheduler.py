@@ -30,7 +30,7 @@ from ferryman.database.failures import sqlstate_of
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import CrontabError, DatabaseError, DatabaseUnavailableError
 from ferryman.hooks import CronJobScheduled, CronTick
-from ferryman.hooks.telling import Teller
+from ferryman.hooks.reporting import Teller
 from ferryman.queries import scheduling
 
 if TYPE_CHECKING:

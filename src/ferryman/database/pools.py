@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import psycopg
 
 from ferryman.database.connecting import ConnectPatience, connect
+from ferryman.database.connections import BEGIN_POOLED, OwnAsyncConnection, OwnConnection
 from ferryman.database.identifiers import SchemaName
-from ferryman.database.own import BEGIN_POOLED, OwnAsyncConnection, OwnConnection
 from ferryman.database.statements import Style, load_statement
 from ferryman.errors import NotConnectedError
 

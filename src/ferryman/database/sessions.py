@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from types import TracebackType
 
+    from ferryman.database.connections import OwnAsyncConnection, OwnConnection
     from ferryman.database.identifiers import SchemaName
-    from ferryman.database.own import OwnAsyncConnection, OwnConnection
     from ferryman.database.pools import AsyncPool, SyncPool
     from ferryman.database.steps import Row, Step, Steps
 

@@ -1,5 +1,18 @@
 """Lifecycle hooks: events to watch or to decide, and the registry of their handlers."""
 
+from ferryman.hooks.answers import (
+    Continue,
+    Fail,
+    FailureReason,
+    HookResult,
+    JobRecoveryResult,
+    JobScheduleResult,
+    LocalQueueMode,
+    SettleOutcome,
+    ShutdownReason,
+    Skip,
+)
+from ferryman.hooks.hook_registry import HookRegistry, Plugin
 from ferryman.hooks.interceptors import AfterJobRun, BeforeJobRun, BeforeJobSchedule, JobRecovery
 from ferryman.hooks.kinds import Interceptor, Observer
 from ferryman.hooks.observers import (
@@ -23,19 +36,6 @@ from ferryman.hooks.observers import (
     WorkerRecovered,
     WorkerShutdown,
     WorkerStart,
-)
-from ferryman.hooks.registry import HookRegistry, Plugin
-from ferryman.hooks.results import (
-    Continue,
-    Fail,
-    FailureReason,
-    HookResult,
-    JobRecoveryResult,
-    JobScheduleResult,
-    LocalQueueMode,
-    SettleOutcome,
-    ShutdownReason,
-    Skip,
 )
 
 __all__ = [

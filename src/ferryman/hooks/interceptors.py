@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from msgspec.structs import replace
 
-from ferryman.hooks.kinds import Interceptor
-from ferryman.hooks.results import (
+from ferryman.hooks.answers import (
     UNCHANGED,
     Continue,
     Fail,
@@ -18,6 +17,7 @@ from ferryman.hooks.results import (
     JobScheduleResult,
     Skip,
 )
+from ferryman.hooks.kinds import Interceptor
 from ferryman.jobs import Job, JobSpec
 
 if TYPE_CHECKING:

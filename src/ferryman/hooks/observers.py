@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from ferryman.hooks.answers import FailureReason, LocalQueueMode, SettleOutcome, ShutdownReason
 from ferryman.hooks.kinds import Observer
-from ferryman.hooks.results import FailureReason, LocalQueueMode, SettleOutcome, ShutdownReason
 from ferryman.jobs import Job
 
 if TYPE_CHECKING:

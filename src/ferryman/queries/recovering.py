@@ -127,7 +127,7 @@ def read_interrupted_jobs(job_ids: Sequence[int]) -> Call:
 
 
 def recover_jobs(recovered_by: str, decisions: Sequence[Mapping[str, Any]]) -> Call:
-    """A row for each job that was taken away comes back; see `ferryman.recovery.results`."""
+    """A row for each job that was taken away comes back; see `ferryman.recovery.sweep_results`."""
     return Call(_RECOVER_JOBS, {"recovered_by": recovered_by, "decisions": json.dumps(decisions)})
 
 

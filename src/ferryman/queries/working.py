@@ -62,7 +62,7 @@ def claim_jobs(
     done: Sequence[tuple[int, int]] = (),
     durable: bool = True,
 ) -> Call:
-    """A row about the claim comes back, then rows of claimed jobs; see `ferryman.worker.claims`.
+    """A row about the claim comes back, then rows of claimed jobs; see `ferryman.worker.claiming.claims`.
 
     done: ids and tokens of claims without a queue whose jobs are finished, to be deleted in passing; if that did not
         work for all of them, the ids of those that were deleted come back

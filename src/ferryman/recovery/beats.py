@@ -18,14 +18,14 @@ import psycopg
 from ferryman import clocks
 from ferryman.database.connecting import ROUND_TRIPS_OF_A_LOGIN, ConnectPatience
 from ferryman.queries import beating
+from ferryman.recovery.beat_session import BeatSession
 from ferryman.recovery.foreign_sweepers import ForeignSweepers
-from ferryman.recovery.lease import Lease
 from ferryman.recovery.membership import Membership
 from ferryman.recovery.observation_log import HeldLock, ObservationLog
 from ferryman.recovery.reconnecting import Reconnecting
 from ferryman.recovery.rhythm import LONGEST_CONNECT_SECONDS
-from ferryman.recovery.session import BeatSession
-from ferryman.recovery.watch import Watch
+from ferryman.recovery.safety_window import Lease
+from ferryman.recovery.watch_role import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ferryman.database.addresses import Address
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.steps import Call, Row
+    from ferryman.recovery.observer import Dead, Death
     from ferryman.recovery.rhythm import Rhythm
-    from ferryman.recovery.watching import Dead, Death
 
 logger = logging.getLogger("ferryman.recovery")
 
@@ -49,7 +49,7 @@ class Beats:
     metadata: what the worker says of itself; the session key is added
     on_registered: called with the id under which the worker may claim from now on, at the start and after it was swept
     on_swept: called with an id whose jobs were taken away; returns a new one, under which the worker is registered next
-    state: what the worker is doing, asked before each beat and written down with it; see `ferryman.worker.state`
+    state: what the worker is doing, asked before each beat and written down with it (`worker.duties.worker_state`)
     on_dead: called with workers that are dead, again at each look for as long as they are registered
 
     The callbacks run on the thread of the beats: they must be quick, and hand over what takes time.

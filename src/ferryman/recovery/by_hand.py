@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Wait
 from ferryman.queries import beating, recovering
+from ferryman.recovery.observer import Observer, Sign
 from ferryman.recovery.rhythm import LONGEST_SETTLING_SECONDS, LOOK_SECONDS
-from ferryman.recovery.watching import Observer, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

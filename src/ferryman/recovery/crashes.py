@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from ferryman.hooks.results import JobRecoveryResult
+from ferryman.hooks.answers import JobRecoveryResult
 from ferryman.retries import ON_CRASH
 
 if TYPE_CHECKING:

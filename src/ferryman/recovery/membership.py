@@ -13,7 +13,7 @@ from ferryman.queries import beating
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ferryman.recovery.session import BeatSession
+    from ferryman.recovery.beat_session import BeatSession
 
 logger = logging.getLogger("ferryman.recovery")
 

@@ -29,7 +29,7 @@ def worker_metadata(
     on_crash, max_crashes: what holds for tasks that do not say
     policies: what its tasks say; see `own_policies`
 
-    A worker that claims ahead adds `waiting`: claims that have not started; see `ferryman.worker.waiting_list`.
+    A worker that claims ahead adds `waiting`: claims that have not started; see `worker.claiming.waiting_list`.
     """
     return {
         "host": socket.gethostname(),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Commit, Rollback, Transaction
 from ferryman.queries import recovering
-from ferryman.recovery.results import Pruned
+from ferryman.recovery.sweep_results import Pruned
 
 if TYPE_CHECKING:
     from collections.abc import Callable

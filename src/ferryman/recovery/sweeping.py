@@ -19,19 +19,19 @@ from ferryman.database.failures import message_of, sqlstate_of
 from ferryman.database.steps import Commit, Decide, Rollback, Transaction, Wait
 from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.hooks import FailureReason, JobRecovery
-from ferryman.hooks.results import JobRecoveryResult
+from ferryman.hooks.answers import JobRecoveryResult
 from ferryman.queries import managing, recovering
 from ferryman.queries.rows import job_from_row
 from ferryman.recovery.by_hand import still_silent
 from ferryman.recovery.crashes import CrashFacts, CrashRules, DeadWorker, decide, has_started
 from ferryman.recovery.dead_attempts import DeadAttempts
-from ferryman.recovery.results import (
+from ferryman.recovery.recovery_reports import job_events, jobs_to_tell_of, sweep_events, tell
+from ferryman.recovery.sweep_results import (
     Recovery,
     SweepStaleWorkersOptions,
     SweepStaleWorkersResult,
     UnregisteredWorker,
 )
-from ferryman.recovery.telling import job_events, jobs_to_tell_of, sweep_events, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from ferryman.hooks import HookRegistry
     from ferryman.hooks.kinds import Observer
     from ferryman.recovery.crashes import Decision
+    from ferryman.recovery.observer import Dead
     from ferryman.recovery.settings import RecoverySettings
-    from ferryman.recovery.watching import Dead
     from ferryman.traces import Tracing
 
     Answers = Mapping[tuple[int, int], JobRecoveryResult]

@@ -2,7 +2,7 @@
 
 from ferryman.tasks.decorator import TaskDecorator
 from ferryman.tasks.forms import Arguments
-from ferryman.tasks.registry import TaskRegistry
 from ferryman.tasks.task import Task
+from ferryman.tasks.task_registry import TaskRegistry
 
 __all__ = ["Arguments", "Task", "TaskDecorator", "TaskRegistry"]

@@ -11,7 +11,7 @@ import msgspec
 from ferryman.errors import TaskError
 from ferryman.jobs import NO_SPEC, JobSpec
 from ferryman.tasks.definitions import Definition
-from ferryman.tasks.running import run_options
+from ferryman.tasks.run_options import run_options
 from ferryman.tasks.task import Task
 
 P = ParamSpec("P")
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ferryman.context import WorkerContext
     from ferryman.retries import AnyRetryPolicy, OnCrash
-    from ferryman.tasks.running import RunIn
+    from ferryman.tasks.run_options import RunIn
     from ferryman.tasks.upgrades import Upgrade
 
     # At run time both are `Task`. They differ in how they are called, which ParamSpec can say only by position.

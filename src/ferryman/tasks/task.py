@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ferryman.tasks.definitions import Definition
     from ferryman.tasks.enqueuing import JobAdder
     from ferryman.tasks.forms import PayloadForm
-    from ferryman.tasks.running import RunOptions
+    from ferryman.tasks.run_options import RunOptions
     from ferryman.tasks.upgrades import Upgrade
 
 P = ParamSpec("P")

@@ -15,31 +15,31 @@ from ferryman.cron.scheduler import CronScheduler
 from ferryman.cron.scheduling import crontabs_from
 from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerStart
-from ferryman.hooks.telling import Telling
+from ferryman.hooks.reporting import Telling
 from ferryman.traces import find_tracing
-from ferryman.worker.attempts import Attempts
-from ferryman.worker.cancelling import Cancellations
-from ferryman.worker.children import ChildPool
-from ferryman.worker.claim_loop import SECONDS_TO_FLUSH, ClaimLoop
-from ferryman.worker.claimer import Claimer
-from ferryman.worker.clients import blocking_client
+from ferryman.worker.claiming.claimer import Claimer
+from ferryman.worker.claiming.direct import SECONDS_TO_FLUSH, ClaimLoop
+from ferryman.worker.claiming.listener import Listener
+from ferryman.worker.claiming.renewal import LongJobs
 from ferryman.worker.connection import WorkerConnection
-from ferryman.worker.duties import in_background
-from ferryman.worker.handling import Handlers
-from ferryman.worker.interruptions import Interruptions
-from ferryman.worker.job_log import told_jobs
-from ferryman.worker.listener import Listener
-from ferryman.worker.long_jobs import LongJobs
-from ferryman.worker.loop_watch import LoopWatch
-from ferryman.worker.outcomes import Completed, Unstarted
-from ferryman.worker.progress import Progress
-from ferryman.worker.reports import Reports
-from ferryman.worker.running import Running
-from ferryman.worker.schema_watch import SchemaWatch
-from ferryman.worker.settler import Settler
-from ferryman.worker.state import WorkerState
-from ferryman.worker.suspects import Suspects
-from ferryman.worker.threads import Threads
+from ferryman.worker.duties.background import in_background
+from ferryman.worker.duties.loop_watch import LoopWatch
+from ferryman.worker.duties.schema_watch import SchemaWatch
+from ferryman.worker.duties.worker_state import WorkerState
+from ferryman.worker.running.attempt import Attempts
+from ferryman.worker.running.blocking_clients import blocking_client
+from ferryman.worker.running.cancellations import Cancellations
+from ferryman.worker.running.children import ChildPool
+from ferryman.worker.running.handlers import Handlers
+from ferryman.worker.running.interruptions import Interruptions
+from ferryman.worker.running.progress import Progress
+from ferryman.worker.running.slots import Running
+from ferryman.worker.running.suspects import Suspects
+from ferryman.worker.running.threads import Threads
+from ferryman.worker.settling.job_log import told_jobs
+from ferryman.worker.settling.outcomes import Completed, Unstarted
+from ferryman.worker.settling.reports import Reports
+from ferryman.worker.settling.settler import Settler
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -52,18 +52,18 @@ if TYPE_CHECKING:
     from ferryman.tasks import Task, TaskRegistry
     from ferryman.traces import Tracing
     from ferryman.worker.alarm import Alarm
-    from ferryman.worker.attempts import Attempt
-    from ferryman.worker.claims import Claim
-    from ferryman.worker.duties import Duty
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.local_queue import LocalQueue
+    from ferryman.worker.claiming.waiting_list import WaitingList
+    from ferryman.worker.duties.background import Duty
+    from ferryman.worker.duties.recovery_duty import Recovering
+    from ferryman.worker.duties.recycling import Recycling
     from ferryman.worker.identity import Identity
-    from ferryman.worker.local_queue import LocalQueue
     from ferryman.worker.options import WorkerOptions
-    from ferryman.worker.outcomes import Settlement
-    from ferryman.worker.recovering import Recovering
-    from ferryman.worker.recycling import Recycling
-    from ferryman.worker.start_marks import StartMarks
+    from ferryman.worker.running.attempt import Attempt
+    from ferryman.worker.running.start_marks import StartMarks
+    from ferryman.worker.settling.outcomes import Settlement
     from ferryman.worker.stopping import Stopping
-    from ferryman.worker.waiting_list import WaitingList
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -498,7 +498,7 @@ class Life:
         options = self._options
         if options.max_jobs is None and options.max_memory is None:
             return None
-        from ferryman.worker.recycling import Recycling  # noqa: PLC0415 - not every worker is replaced
+        from ferryman.worker.duties.recycling import Recycling  # noqa: PLC0415 - not every worker is replaced
 
         return Recycling(max_jobs=options.max_jobs, max_memory=options.max_memory, retire=self._retire)
 
@@ -506,7 +506,7 @@ class Life:
         options = self._options
         if not options.recovery.settings.enabled:
             return None
-        from ferryman.worker.recovering import Recovering  # noqa: PLC0415 - not every worker registers
+        from ferryman.worker.duties.recovery_duty import Recovering  # noqa: PLC0415 - not every worker registers
 
         return Recovering(
             self._client,
@@ -567,14 +567,14 @@ class Life:
         )
 
     def _make_traced(self, tracing: Tracing) -> Callable[[Task[..., Any], Attempt], Attempt]:
-        from ferryman.worker.tracing import TracedAttempts  # noqa: PLC0415 - not every worker is traced
+        from ferryman.worker.running.traced_attempts import TracedAttempts  # noqa: PLC0415 - not every worker is traced
 
         return TracedAttempts(tracing, lambda claim: claim.worker_id != self._identity.id).of
 
     def _make_marks(self) -> StartMarks | None:
         if self._recovering is None:
             return None
-        from ferryman.worker.start_marks import StartMarks  # noqa: PLC0415 - not every worker registers
+        from ferryman.worker.running.start_marks import StartMarks  # noqa: PLC0415 - not every worker registers
 
         default = None if self._options.local_queue is None else self._options.recovery.settings.on_crash
         return StartMarks(self._connection, default, listed=self._waiting_list or ())
@@ -598,7 +598,7 @@ class Life:
     def _make_waiting_list(self) -> WaitingList | None:
         if self._recovering is None or self._options.local_queue is None:
             return None
-        from ferryman.worker.waiting_list import WaitingList  # noqa: PLC0415 - not every worker claims ahead
+        from ferryman.worker.claiming.waiting_list import WaitingList  # noqa: PLC0415 - not every worker claims ahead
 
         return WaitingList(
             self._connection,
@@ -623,7 +623,7 @@ class Life:
         )
 
     def _make_local_queue(self) -> LocalQueue:
-        from ferryman.worker.local_queue import LocalQueue  # noqa: PLC0415 - not every worker claims ahead
+        from ferryman.worker.claiming.local_queue import LocalQueue  # noqa: PLC0415 - not every worker claims ahead
 
         options = self._options
         assert options.local_queue is not None  # noqa: S101 - asked for by the caller

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ferryman.cron.crontab import Crontab
-    from ferryman.worker.local_queue.config import LocalQueueConfig
+    from ferryman.worker.local_queue_config import LocalQueueConfig
 
     ForbiddenFlags: TypeAlias = Sequence[str] | Callable[[], Sequence[str] | Awaitable[Sequence[str]]]
 

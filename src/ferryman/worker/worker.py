@@ -12,10 +12,10 @@ from ferryman.database.sessions import AsyncSession
 from ferryman.errors import ConfigurationError
 from ferryman.schema import migrate_for_work
 from ferryman.worker.alarm import Alarm
-from ferryman.worker.children import TaskPlace, refuse_while_importing
 from ferryman.worker.identity import Identity
 from ferryman.worker.life import Life
 from ferryman.worker.options import WorkerOptions
+from ferryman.worker.running.children import TaskPlace, refuse_while_importing
 from ferryman.worker.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Worker:
         crontabs_from([*self._app.crontabs, *crontabs_from(self._options.crontabs)])
         in_children = [TaskPlace.of(task) for task in tasks.values() if task.running.run_in == "process"]
         if any(place.is_in_the_script for place in in_children):
-            from ferryman.worker.children.unguarded import refuse_unguarded_script  # noqa: PLC0415 - of few programs
+            from ferryman.worker.running.children.unguarded import refuse_unguarded_script  # noqa: PLC0415 - of few programs
 
             refuse_unguarded_script()
         return tasks

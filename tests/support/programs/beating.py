@@ -19,7 +19,7 @@ from tests.support.beats import Life
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferryman.recovery.watching import Dead
+    from ferryman.recovery.observer import Dead
 
 
 def main(dsn: str, orders: str) -> None:

@@ -33,7 +33,8 @@ from ferryman.hooks import (
 )
 from ferryman.queries import recovering
 from ferryman.retries import FixedDelay
-from ferryman.worker import LocalQueueConfig, connection, listener, sync_points, trouble
+from ferryman.worker import LocalQueueConfig, connection, sync_points, trouble
+from ferryman.worker.claiming import listener
 from tests.support.history import History, claim_of_job
 from tests.support.programs import child_tasks, harmful_tasks
 from tests.support.rhythms import recovery_of

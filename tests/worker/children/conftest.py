@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman.worker.children import ChildPool
+from ferryman.worker.running.children import ChildPool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

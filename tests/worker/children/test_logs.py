@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman.worker.children import ChildLog, ChildPool, ChildSuccess, WorkerCrashed, hand_on
+from ferryman.worker.running.children import ChildLog, ChildPool, ChildSuccess, WorkerCrashed, hand_on
 from tests.support.processes import gone, noted_pid
 from tests.worker.children import tasks
 from tests.worker.children.orders import order_for
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ferryman.worker.children import ChildNote, ChildOrder, ChildResult
+    from ferryman.worker.running.children import ChildNote, ChildOrder, ChildResult
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 
 from ferryman.errors import ConfigurationError, TaskError
 from ferryman.importing import importing_for_a_task, refuse_while_importing
-from ferryman.worker.children import ChildPool, ChildSuccess, NotOursError, PoolClosedError
+from ferryman.worker.running.children import ChildPool, ChildSuccess, NotOursError, PoolClosedError
 from tests.support.processes import gone, is_running, noted_pid
 from tests.support.waiting import until
 from tests.worker.children import slow_to_import, tasks
@@ -24,7 +24,7 @@ from tests.worker.children.orders import order_for
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferryman.worker.children import ChildOrder
+    from ferryman.worker.running.children import ChildOrder
 
 
 async def test_a_child_is_used_again(pool: ChildPool) -> None:

@@ -62,7 +62,7 @@ async def test_children_of_a_killed_worker_do_not_outlive_it(tmp_path: Path) -> 
 
 def test_where_the_kernel_does_not_help_a_hangup_ends_the_child() -> None:
     program = (
-        "import socket, sys, threading, time; from ferryman.worker.children.lifeline import end_at_hangup; "
+        "import socket, sys, threading, time; from ferryman.lifeline import end_at_hangup; "
         "channel = socket.socket(fileno=int(sys.argv[1])); "
         "threading.Thread(target=end_at_hangup, args=(channel,), daemon=True).start(); "
         "channel.send(b'.'); time.sleep(3600)"

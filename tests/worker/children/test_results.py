@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from ferryman.worker.children import ChildFailure, ChildOrder, ChildPool, ChildSuccess
+from ferryman.worker.running.children import ChildFailure, ChildOrder, ChildPool, ChildSuccess
 from tests.worker.children import broken_in_children, tasks
 from tests.worker.children.orders import job_of, order_for
 

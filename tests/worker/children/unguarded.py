@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ferryman import App
-from ferryman.worker.children import ChildOrder, ChildPool
+from ferryman.worker.running.children import ChildOrder, ChildPool
 from tests.worker.children.orders import job_of
 
 app = App()

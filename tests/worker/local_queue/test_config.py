@@ -13,8 +13,8 @@ import pytest
 from ferryman import WorkerOptions
 from ferryman.errors import ConfigurationError
 from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
+from ferryman.worker.claiming.refetch_pause import RefetchPause
 from ferryman.worker.identity import Identity
-from ferryman.worker.local_queue.pause import RefetchPause
 
 
 def test_the_defaults_are_those_of_the_rust_worker() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ferryman.hooks import LocalQueueMode, LocalQueueReturnJobs, SettleRefused, WorkerShutdown
 from ferryman.worker import LocalQueueConfig
-from ferryman.worker.claimer import Claimer
+from ferryman.worker.claiming.claimer import Claimer
 from tests.support.inside import inside
 from tests.support.waiting import somebody_waits_for_a_lock, until, waiting_for_locks
 from tests.support.workers import jobs, queues, running
@@ -19,7 +19,7 @@ from tests.worker.local_queue.queue_watch import QueueWatch, numbered
 
 if TYPE_CHECKING:
     from ferryman import Client
-    from ferryman.worker.claims import Claimed
+    from ferryman.worker.claiming.claims import Claimed
 
 POLLING, WAITING = LocalQueueMode.POLLING, LocalQueueMode.WAITING
 TTL_EXPIRED, RELEASED = LocalQueueMode.TTL_EXPIRED, LocalQueueMode.RELEASED

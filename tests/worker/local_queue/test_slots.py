@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman.hooks import WorkerStart
-from ferryman.worker import running as running_module
+from ferryman.worker.running import slots as running_module
 from tests.support.waiting import until
 from tests.support.workers import running
 from tests.worker.local_queue.queue_watch import QueueWatch, numbered

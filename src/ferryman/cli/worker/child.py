@@ -16,7 +16,7 @@ from ferryman.cli.worker.status_line import make_room
 from ferryman.cli.worker.turns import Turns
 from ferryman.cli.worker.vitals import Vitals
 from ferryman.cli.worker.working import WorkerProcess
-from ferryman.worker.children.lifeline import die_with_parent
+from ferryman.lifeline import die_with_parent
 
 
 def main(descriptor: int, parent_pid: int) -> NoReturn:

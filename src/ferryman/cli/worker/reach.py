@@ -8,8 +8,8 @@ import socket
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ferryman.database.connecting import connect
+from ferryman.database.connections import OwnAsyncConnection
 from ferryman.database.identifiers import SchemaName
-from ferryman.database.own import OwnAsyncConnection
 from ferryman.database.statements import Style, load_statement
 from ferryman.errors import FerrymanError
 

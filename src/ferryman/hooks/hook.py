@@ -1,0 +1,206 @@
+"""One registered handler: checked when it is registered, named in the log, contained when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+import traceback
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from ferryman.errors import ConfigurationError
+from ferryman.hooks.answers import Continue
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ferryman.hooks.kinds import Interceptor, Observer
+
+E = TypeVar("E")
+R = TypeVar("R")
+
+logger = logging.getLogger("ferryman.hooks")
+
+
+DEFAULT_TIMEOUT = timedelta(seconds=30)
+
+
+class Hook(msgspec.Struct, frozen=True):
+    """A handler of one event. The event's values are never logged: a payload may be confidential."""
+
+    event_name: str
+    handler: Callable[[Any], Any]
+    name: str
+    is_async: bool
+    seconds: float | None
+    """How long it may be awaited; None for as long as it takes."""
+
+    def __str__(self) -> str:
+        return f"{self.event_name} hook {self.name}"
+
+    def start(self, event: Observer) -> Awaitable[object] | None:
+        """Call the handler; returns what is left to await."""
+        try:
+            answer = self.handler(event)
+        except BaseException as error:  # noqa: BLE001 - an exit from a hook must not be the end of a worker
+            self.log(error)
+            return None
+        return answer if inspect.isawaitable(answer) else None
+
+    async def ask(self, event: Interceptor[E, R]) -> R:
+        """The handler's answer, or the one that stands in for it.
+
+        It is awaited in the task of the caller, so that context variables set here reach the job.
+        """
+        limit, cancelled_before = asyncio.timeout(self.seconds), _cancellations()
+        try:
+            answer = self.handler(event)
+            if inspect.isawaitable(answer):
+                async with limit:
+                    answer = await answer
+        except GeneratorExit:
+            raise
+        except asyncio.CancelledError as error:
+            if _cancellations() > cancelled_before:
+                raise
+            return self._failed(event, error)
+        except BaseException as error:  # noqa: BLE001 - as above
+            if isinstance(error, TimeoutError) and limit.expired():
+                return event.after_error(self.log_timeout(self.seconds))
+            return self._failed(event, error)
+        return self._checked(event, answer)
+
+    def ask_blocking(self, event: Interceptor[E, R]) -> R:
+        """Like `ask`, in blocking code. Exits pass: here the thread is the caller's."""
+        try:
+            answer = self.handler(event)
+        except Exception as error:  # noqa: BLE001 - logged, and turned into an answer
+            return self._failed(event, error)
+        if inspect.isawaitable(answer):
+            discard(answer)
+            raise self.needs_a_loop()
+        return self._checked(event, answer)
+
+    def needs_a_loop(self) -> ConfigurationError:
+        """The refusal to call an async handler from blocking code."""
+        return ConfigurationError(
+            f"{self} is async, and a blocking client cannot await it; nothing was done. "
+            f"Make it a plain function, or use the async Client."
+        )
+
+    def log(self, error: BaseException) -> None:
+        """Say which hook failed, and where."""
+        logger.error("%s failed", self, exc_info=error, extra={"event": "hook_failed", "hook": str(self)})
+
+    def limit(self, within: timedelta | None) -> float | None:
+        """Its limit in seconds, or this one if that is shorter."""
+        if within is None or self.seconds is None:
+            return self.seconds if within is None else within.total_seconds()
+        return min(self.seconds, within.total_seconds())
+
+    def log_timeout(self, seconds: float | None) -> str:
+        """Say which hook took too long; the same as a sentence."""
+        complaint = f"{self} did not return within {seconds:g} s and was cancelled"
+        logger.error("%s", complaint, extra={"event": "hook_timed_out", "hook": str(self)})
+        return complaint
+
+    def _failed(self, event: Interceptor[E, R], error: BaseException) -> R:
+        self.log(error)
+        return event.after_error(f"{self} failed: {_described(error)}")
+
+    def _checked(self, event: Interceptor[E, R], answer: object) -> R:
+        if answer is None:
+            return event.undecided()
+        answer = event.meant(answer)
+        if event.accepts(answer):
+            objection = event.objection(answer)
+            if objection is None:
+                return answer
+            complaint = f"{self} returned {objection}"
+        else:
+            complaint = f"{self} returned {_kind(answer)}; it takes {event.takes}"
+        logger.error("%s", complaint, extra={"event": "hook_answer_refused", "hook": str(self)})
+        return event.after_error(complaint)
+
+
+def make_hook(event: type, handler: Callable[[Any], Any], timeout: timedelta | None = DEFAULT_TIMEOUT) -> Hook:
+    """A hook of this handler, or `ConfigurationError` when it could only fail."""
+    if not callable(handler):
+        raise ConfigurationError(f"a hook must be a function, not {type(handler).__name__}")
+    is_async = _is(inspect.iscoroutinefunction, handler)
+    made = Hook(event.__name__, handler, _name(handler), is_async, _seconds(timeout))
+    if _is(inspect.isgeneratorfunction, handler) or _is(inspect.isasyncgenfunction, handler):
+        raise ConfigurationError(f"{made} contains yield, so calling it would do nothing; use return")
+    _check_parameters(made)
+    return made
+
+
+def _seconds(timeout: timedelta | None) -> float | None:
+    if timeout is None:
+        return None
+    if not isinstance(timeout, timedelta) or timeout <= timedelta():
+        raise ConfigurationError(
+            f"the timeout of a hook is a timedelta above zero, or None for no limit; got {timeout!r}"
+        )
+    return timeout.total_seconds()
+
+
+def _check_parameters(made: Hook) -> None:
+    try:
+        signature = inspect.signature(made.handler)
+    except (TypeError, ValueError):
+        return  # some built-in functions do not say
+    try:
+        signature.bind(object())
+    except TypeError as error:
+        raise ConfigurationError(f"{made} must take one argument, the event: {error}") from None
+
+
+def _is(test: Callable[[object], bool], handler: object) -> bool:
+    """Whether a function, or an object that is called like one, is of a kind. `functools.partial` is seen through."""
+    handler = _unwrapped(handler)
+    return test(handler) or (callable(handler) and test(type(handler).__call__))
+
+
+def _name(handler: object) -> str:
+    handler = _unwrapped(handler)
+    named = handler if hasattr(handler, "__qualname__") else type(handler)
+    return f"{getattr(named, '__module__', None) or '?'}.{named.__qualname__}"
+
+
+def _unwrapped(handler: object) -> object:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    return handler
+
+
+def _kind(answer: object) -> str:
+    if isinstance(answer, type):
+        return f"the class {answer.__qualname__}, not an instance"
+    if isinstance(answer, Continue):
+        return "Continue with a payload"
+    if type(answer).__module__ == "ferryman.handler_exceptions":
+        name = type(answer).__qualname__
+        return f"ferryman.{name}, which handlers raise; the answers are in ferryman.hooks"
+    return f"a value of type {type(answer).__qualname__}"
+
+
+def _described(error: BaseException) -> str:
+    """The last lines of a traceback. Unlike str(), this survives exceptions that cannot describe themselves."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _cancellations() -> int:
+    """How often this task was cancelled. If a hook ends in a cancellation and it was not, something else was."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def discard(answer: object) -> None:
+    """Give up a coroutine that may never have started, without the warning that it was forgotten."""
+    if inspect.iscoroutine(answer):
+        answer.close()

@@ -1,0 +1,234 @@
+"""Which handlers want which events, and how they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
+
+from ferryman.errors import ConfigurationError
+from ferryman.hooks.hook import DEFAULT_TIMEOUT, discard, make_hook
+from ferryman.hooks.kinds import Interceptor, Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+    from datetime import timedelta
+
+    from ferryman.hooks.hook import Hook
+
+    Event: TypeAlias = Observer | Interceptor[Any, Any]
+
+O = TypeVar("O", bound=Observer)  # noqa: E741 - beside E and R
+E = TypeVar("E")
+E_contra = TypeVar("E_contra", contravariant=True)
+R = TypeVar("R")
+
+SECONDS_TO_TIDY_UP = 1.0
+_cancelled: set[asyncio.Future[BaseException | None]] = set()
+"""Handlers that were cancelled and have not ended yet. The event loop alone would not keep them."""
+
+
+class Plugin(Protocol):
+    """A set of hooks that belong together."""
+
+    def register(self, hooks: HookRegistry) -> None:
+        """Add the hooks with `hooks.on`."""
+
+
+class Decorator(Protocol[E, R]):
+    """Registers the function below it, and leaves it as it is."""
+
+    @overload
+    def __call__(self, handler: Callable[[E], Coroutine[Any, Any, R]], /) -> Callable[[E], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, handler: Callable[[E], R], /) -> Callable[[E], R]: ...
+
+
+class HookRegistry:
+    """Handlers by event, in the order of registration.
+
+        hooks = HookRegistry()
+
+        @hooks.on(JobFail)
+        async def report(event: JobFail) -> None: ...
+
+    Handlers are async or plain functions. A plain one is called on the event loop, so it must not block.
+    """
+
+    def __init__(self) -> None:
+        # Tuples are replaced, never changed: whoever walks through one is not disturbed by a registration.
+        self._hooks: dict[type, tuple[Hook, ...]] = {}
+        self._version = 0
+
+    def __repr__(self) -> str:
+        counts = (f"{event.__name__}: {len(hooks)}" for event, hooks in self._hooks.items())
+        return f"<HookRegistry: {', '.join(counts) or 'empty'}>"
+
+    @overload
+    def on(self, event: type[O], *, timeout: timedelta | None = ...) -> Decorator[O, None]: ...
+    @overload
+    def on(self, event: type[Interceptor[E, R]], *, timeout: timedelta | None = ...) -> Decorator[E, R | None]: ...
+    @overload
+    def on(
+        self,
+        event: type[Interceptor[E, R]],
+        handler: Callable[[E], R | Awaitable[R | None] | None],
+        *,
+        timeout: timedelta | None = ...,
+    ) -> None: ...
+    @overload
+    def on(
+        self, event: type[O], handler: Callable[[O], Awaitable[None] | None], *, timeout: timedelta | None = ...
+    ) -> None: ...
+    def on(self, event: Any, handler: Any = None, *, timeout: timedelta | None = DEFAULT_TIMEOUT) -> Any:
+        """Register a handler: `hooks.on(JobFail, report)`, or `@hooks.on(JobFail)` above it.
+
+        timeout: how long an async handler may take before it is cancelled and counts as failed; None for no limit
+        """
+        _check_event(event)
+        if handler is not None:
+            return self._add(event, handler, timeout)
+
+        def register(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            self._add(event, function, timeout)
+            return function
+
+        return register
+
+    def add_plugin(self, plugin: Plugin) -> None:
+        """Let a plugin register its hooks. They come after those that are registered already."""
+        if isinstance(plugin, type) or not callable(getattr(plugin, "register", None)):
+            raise ConfigurationError("a plugin must be an object with a method register(hooks)")
+        plugin.register(self)
+
+    def merged(self, *others: HookRegistry) -> HookRegistry:
+        """A new registry with these hooks, then those of the others. One that is named twice counts once."""
+        result = HookRegistry()
+        for registry in dict.fromkeys((self, *others)):
+            for event, hooks in registry._hooks.items():  # noqa: SLF001 - of the same class
+                result._hooks[event] = (*result._hooks.get(event, ()), *hooks)
+        return result
+
+    def copy(self) -> HookRegistry:
+        """A registry with the same hooks that goes its own way from here."""
+        return self.merged()
+
+    @property
+    def version(self) -> int:
+        """A number that changes with each registration, for whoever remembers which events are wanted."""
+        return self._version
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody wants anything."""
+        return not self._hooks
+
+    def wants(self, event: type[Event]) -> bool:
+        """Whether anybody wants this event. If not, it need not even be made."""
+        return event in self._hooks
+
+    def wants_any(self, *events: type[Event]) -> bool:
+        """Whether anybody wants one of these events."""
+        return not self._hooks.keys().isdisjoint(events)
+
+    async def emit(self, event: Observer, *, within: timedelta | None = None) -> None:
+        """Tell all handlers at once, and wait for all. Their errors are logged, never raised.
+
+        within: a limit for all of them, where that is shorter than their own
+        """
+        started = [(hook, left) for hook in self._of(event) if (left := hook.start(event)) is not None]
+        if started:
+            await _wait_for(started, within)
+
+    def emit_blocking(self, event: Observer) -> None:
+        """Like `emit`, in blocking code. Async handlers cannot be awaited there; they are left out, as the log says."""
+        for hook in self._of(event):
+            if hook.is_async:
+                hook.log(hook.needs_a_loop())
+            elif (left := hook.start(event)) is not None:
+                discard(left)
+                hook.log(hook.needs_a_loop())
+
+    async def intercept(self, event: Interceptor[E, R]) -> R:
+        """Ask the handlers one by one until one decides. Their errors are logged; the event says what follows."""
+        for hook in self._of(event):
+            answer = await hook.ask(event)
+            following = event.after(answer)
+            if following is None:
+                return answer
+            event = following
+        return event.undecided()
+
+    def intercept_blocking(self, event: Interceptor[E, R]) -> R:
+        """Like `intercept`, in blocking code. `ConfigurationError` if a handler is async; none is called then."""
+        hooks = self._of(event)
+        for hook in hooks:
+            if hook.is_async:
+                raise hook.needs_a_loop()
+        for hook in hooks:
+            answer = hook.ask_blocking(event)
+            following = event.after(answer)
+            if following is None:
+                return answer
+            event = following
+        return event.undecided()
+
+    def _of(self, event: Event) -> tuple[Hook, ...]:
+        return self._hooks.get(type(event), ())
+
+    def _add(self, event: type, handler: Callable[[Any], Any], timeout: timedelta | None) -> None:
+        self._hooks[event] = (*self._hooks.get(event, ()), make_hook(event, handler, timeout))
+        self._version += 1
+
+
+async def _wait_for(started: Sequence[tuple[Hook, Awaitable[object]]], within: timedelta | None) -> None:
+    """Wait for handlers, which run side by side, each within its own limit. If the caller is cancelled, so are they."""
+    loop = asyncio.get_running_loop()
+    begun_at = loop.time()
+    telling = [(hook, left, asyncio.ensure_future(_end(left))) for hook, left in started]
+    try:
+        for hook, left, task in telling:
+            seconds = hook.limit(within)
+            await asyncio.wait([task], timeout=None if seconds is None else max(0.0, begun_at + seconds - loop.time()))
+            if not task.done():
+                hook.log_timeout(seconds)
+                _cancel([(left, task)])
+            elif (error := task.result()) is not None:
+                hook.log(error)
+    except asyncio.CancelledError:
+        _cancel((left, task) for _, left, task in telling)
+        # They may tidy up, but not for long: whoever cancelled this wants to go on.
+        await asyncio.wait([task for _, _, task in telling], timeout=SECONDS_TO_TIDY_UP)
+        raise
+
+
+def _cancel(telling: Iterable[tuple[Awaitable[object], asyncio.Future[BaseException | None]]]) -> None:
+    for left, task in telling:
+        if not task.done():
+            _cancelled.add(task)
+            task.add_done_callback(_cancelled.discard)
+            # One that is cancelled before its first step leaves its coroutine unused.
+            task.add_done_callback(functools.partial(_discard_after, left))
+            task.cancel()
+
+
+def _discard_after(left: Awaitable[object], _: object) -> None:
+    discard(left)
+
+
+async def _end(left: Awaitable[object]) -> BaseException | None:
+    """How a handler ended. Exits are returned, because raised in a task they would stop the event loop."""
+    try:
+        await left
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - for the log
+        return error
+    return None
+
+
+def _check_event(event: object) -> None:
+    is_event = inspect.isclass(event) and issubclass(event, (Observer, Interceptor))
+    if not is_event or event in (Observer, Interceptor):
+        raise ConfigurationError(f"hooks are registered for an event such as JobFail, not for {event!r}")

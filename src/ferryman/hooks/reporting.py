@@ -1,0 +1,123 @@
+"""Reports events to hooks, apart from the work that they are about: a slow hook delays no outcome, sweep or crontab."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections import deque
+from datetime import timedelta
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from ferryman.hooks.hook_registry import HookRegistry
+    from ferryman.hooks.kinds import Observer
+
+T = TypeVar("T")
+
+logger = logging.getLogger("ferryman.hooks")
+
+OBSERVER_LIMIT = timedelta(seconds=10)
+"""How long a handler may take for one event of a sweep or a crontab, as long as one that decides."""
+SECONDS_TO_CLOSE = 2.0
+MOST_EVENTS = 10_000
+"""Beyond this many events that wait for a slow handler, further ones are dropped."""
+
+
+class Telling(Generic[T]):
+    """Calls `tell` for each item, some of them at the same time.
+
+    One teller goes through all items for as long as no hook makes it wait; then another one continues beside it.
+
+    tell: must not raise
+    width: how many items may be told at the same time; with 1 they are told in order
+    """
+
+    def __init__(self, tell: Callable[[T], Awaitable[None]], *, width: int) -> None:
+        self._tell = tell
+        self._width = width
+        self._waiting: deque[T] = deque()
+        self._tellers: set[asyncio.Task[None]] = set()
+        self._all_told = asyncio.Event()
+        self._all_told.set()
+
+    @property
+    def untold(self) -> int:
+        """How many items wait or are being told."""
+        return len(self._waiting) + len(self._tellers)
+
+    def put(self, items: Iterable[T]) -> None:
+        """Tell these soon."""
+        self._waiting.extend(items)
+        if self._waiting:
+            self._all_told.clear()
+            self._add_teller()
+
+    async def drain(self) -> None:
+        """Wait until everything is told."""
+        await self._all_told.wait()
+
+    def close(self) -> int:
+        """Tell no more, and cancel what is being told; how many items were not told to their end."""
+        left = self.untold
+        self._waiting.clear()
+        for teller in self._tellers:
+            teller.cancel()
+        return left
+
+    def _add_teller(self) -> None:
+        if not self._waiting or len(self._tellers) >= self._width:
+            return
+        loop = asyncio.get_running_loop()
+        # Not made by the loop, whose task factory may be an eager one: hooks would be called from within `put`.
+        teller = asyncio.Task(self._tell_all(), loop=loop, name="tell hooks")
+        self._tellers.add(teller)
+        teller.add_done_callback(self._has_ended)
+        # By then it has told everything, or waits for a hook.
+        loop.call_soon(self._add_teller)
+
+    async def _tell_all(self) -> None:
+        while self._waiting:
+            await self._tell(self._waiting.popleft())
+
+    def _has_ended(self, teller: asyncio.Task[None]) -> None:
+        self._tellers.discard(teller)
+        if self._waiting:
+            self._add_teller()
+        elif not self._tellers:
+            self._all_told.set()
+
+
+class Teller:
+    """Tells handlers of events, one event after the other. A handler that exceeds the limit is cancelled and named."""
+
+    def __init__(self, hooks: HookRegistry, *, within: timedelta = OBSERVER_LIMIT) -> None:
+        self._hooks = hooks
+        self._telling: Telling[Observer] = Telling(functools.partial(hooks.emit, within=within), width=1)
+        self.told = self._telling.drain
+
+    def tell(self, *events: Observer) -> None:
+        """Tell of these events soon. Comes back at once."""
+        wanted = [event for event in events if self._hooks.wants(type(event))]
+        room = max(0, MOST_EVENTS - self._telling.untold)
+        self._telling.put(wanted[:room])
+        if len(wanted) > room:
+            _log_dropped(len(wanted) - room)
+
+    async def close(self) -> None:
+        """Tell of the rest, if that can be done soon."""
+        try:
+            async with asyncio.timeout(SECONDS_TO_CLOSE):
+                await self.told()
+        except TimeoutError:
+            _log_dropped(self._telling.close())
+
+
+def _log_dropped(count: int) -> None:
+    logger.error(
+        "hooks are too slow: %d events were dropped",
+        count,
+        extra={"event": "hook_events_dropped", "count": count},
+    )

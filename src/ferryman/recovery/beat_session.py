@@ -1,0 +1,136 @@
+"""The connection of a worker's signs of life: its own, blocking, and never waited for without a limit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg import OperationalError
+from psycopg.waiting import Ready
+
+from ferryman.database.addresses import WATCHED
+from ferryman.database.connections import OwnConnection
+from ferryman.database.pools import configure_behind_pooler
+from ferryman.database.statements import Style
+from ferryman.queries import beating
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from ferryman.database.addresses import Address
+    from ferryman.database.identifiers import SchemaName
+    from ferryman.database.steps import Call, Row
+
+T = TypeVar("T")
+
+STATEMENT_SECONDS = 5.0
+ANSWER_SECONDS = 6.0
+"""Beyond this, the answer is not late but lost: something in between takes our words and passes nothing on."""
+CONNECT_SECONDS = 5
+TRIES_FOR_A_KEY = 10
+_PATIENCE: dict[str, Any] = {
+    "connect_timeout": CONNECT_SECONDS,
+    **WATCHED,
+}
+
+
+class BeatSession:
+    """One connection, from its opening to its loss.
+
+    `key` is the number of the session lock that it holds; None behind a pooler, where no session is ours, and for a
+    worker whose session shall say nothing about its life.
+    """
+
+    def __init__(self, connection: ImpatientConnection, schema: SchemaName) -> None:
+        self._connection = connection
+        self._schema = schema
+        self.key: int | None = None
+
+    @classmethod
+    def open(
+        cls,
+        address: Address,
+        schema: SchemaName,
+        worker_id: str,
+        *,
+        holds_lock: bool = True,
+        connect_seconds: int = CONNECT_SECONDS,
+    ) -> BeatSession:
+        """Connect, find out whether the session is our own, and then hold a lock with it, unless that is unwanted."""
+        connection = ImpatientConnection.connect(
+            address.conninfo,
+            autocommit=True,
+            client_encoding="utf8",
+            application_name=f"ferryman beats {worker_id}",
+            **{**_PATIENCE, "connect_timeout": connect_seconds},
+        )
+        session = cls(connection, schema)
+        try:
+            session._prepare(holds_lock=holds_lock)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def fetch(self, call: Call) -> Sequence[Row]:
+        """Run a statement and give its rows back."""
+        text = call.statement.text(self._schema, Style.NUMBERED)
+        return self._connection.fetch(text, call.statement.ordered(call.parameters))
+
+    def close(self) -> None:
+        """End it; its lock goes with it."""
+        with contextlib.suppress(psycopg.Error):
+            self._connection.close()
+
+    def _prepare(self, *, holds_lock: bool) -> None:
+        login_pid = self._connection.info.backend_pid
+        [(server_pid, _)] = self.fetch(beating.settle_session(login_pid, STATEMENT_SECONDS))
+        if server_pid != login_pid:
+            # A pooler: settings and locks would stay behind with a server process that serves others next.
+            configure_behind_pooler(self._connection)
+        elif holds_lock:
+            self.key = self._hold_key()
+
+    def _hold_key(self) -> int:
+        # A new key each time: the server may not have noticed yet that the session with the old one is gone.
+        for _ in range(TRIES_FOR_A_KEY):
+            key = _new_key()
+            [(is_ours,)] = self.fetch(beating.hold_session_key(key))
+            if is_ours:
+                return key
+        raise OperationalError(f"{TRIES_FOR_A_KEY} session locks in a row were held by others")
+
+
+class ImpatientConnection(OwnConnection):
+    """Gives up on a statement that is not answered. The server's own limit cannot help when nothing reaches us."""
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        """Like its parent's, but not for ever."""
+        return super().wait(_until_silent(gen), *args, **options)
+
+
+def _new_key() -> int:
+    return 1 + int.from_bytes(os.urandom(8)) % beating.LARGEST_KEY
+
+
+def _until_silent(conversation: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+    """The same conversation with the server, which fails when the server is silent for too long.
+
+    A statement that is prepared takes two round trips; each may take as long as the one of any other.
+    """
+    try:
+        wish = next(conversation)
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            readiness = yield wish
+            if readiness & Ready.R:
+                deadline = time.monotonic() + ANSWER_SECONDS
+            elif not readiness and time.monotonic() > deadline:
+                raise OperationalError(f"the database has not answered for {ANSWER_SECONDS:g} s")
+            wish = conversation.send(readiness)
+    except StopIteration as end:
+        result: T = end.value
+        return result

@@ -1,0 +1,184 @@
+"""A worker's ownership of a job."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+import psycopg
+
+from ferryman.database.lazy_rows import column, value
+from ferryman.jobs import Job, JobState
+from ferryman.recovery.crashes import ALONE_FLAG, CRASHED_FLAG, SUSPECT_FLAG
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ferryman.database.steps import Row
+
+_JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _QUEUE_NAME, _LAST_ERROR, _FLAGS = 0, 1, 2, 3, 4, 5, 6, 9, 14
+_JOB_COLUMNS = 15
+_ABOUT = range(_JOB_COLUMNS, _JOB_COLUMNS + 7)
+"""What the first row tells: a token, all that `Claimed` has, and the ids of the jobs in order."""
+LARGE = 1_000_000
+"""Payloads of so many characters in all are not kept for longer than each job runs."""
+Owner: TypeAlias = "tuple[str | None, int | None]"
+"""Who has locked a job, and by which token."""
+EPOCH = datetime.fromtimestamp(0, UTC)
+_CRASH_FLAGS = frozenset({CRASHED_FLAG, SUSPECT_FLAG, ALONE_FLAG})
+
+
+class Claim(msgspec.Struct, gc=False, eq=False):
+    """A job that this worker owns until somebody takes it away. Rows come from `claim_jobs.sql`.
+
+    Only `later_tokens` changes while it is held.
+    """
+
+    job_id: int
+    task_id: int
+    payload_json: str
+    queue_id: int | None
+    """The named queue that the claim holds."""
+    token: int
+    """When it was claimed, in microseconds: with the worker's id, the fence of every settlement.
+
+    The lock of a long job is renewed. Its token is one of `keys` then, and which one, only the database knows.
+    """
+    worker_id: str
+    """The name it was claimed in, which the worker may have changed since."""
+    rows: Any
+    """Those of its statement, as they came: what a job's handler never asks for is never unpacked."""
+    place: int
+    """Its own among them."""
+    later_tokens: tuple[int, ...] = ()
+    """Those that the database was asked to give it since; see `ferryman.worker.claiming.renewal`."""
+    crash_flags: tuple[str, ...] = ()
+    """Those of its flags that tell of crashes; see `ferryman.recovery.crashes`."""
+
+    @property
+    def is_suspect(self) -> bool:
+        """True if the job was running when a worker died. A worker runs suspects in a quarter of its slots."""
+        return SUSPECT_FLAG in self.crash_flags
+
+    @property
+    def runs_alone(self) -> bool:
+        """True if the job must run while its worker runs nothing else."""
+        return ALONE_FLAG in self.crash_flags
+
+    @property
+    def attempts(self) -> int:
+        """Its attempts, this one included."""
+        return int(value(self.rows, self.place, _ATTEMPTS))
+
+    @property
+    def max_attempts(self) -> int:
+        """How many attempts it may have."""
+        return int(value(self.rows, self.place, _MAX_ATTEMPTS))
+
+    @property
+    def queue_name(self) -> str | None:
+        """The name of its queue."""
+        if self.queue_id is None:
+            return None
+        name: str | None = value(self.rows, self.place, _QUEUE_NAME)
+        return name
+
+    @property
+    def last_error(self) -> str | None:
+        """What the attempt before ended with."""
+        error: str | None = value(self.rows, self.place, _LAST_ERROR)
+        return error
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Job, token and queue (0: none), as settlements name a claim."""
+        return self.job_id, self.token, self.queue_id or 0
+
+    @property
+    def keys(self) -> list[tuple[int, int, int]]:
+        """The same for each token that it may have by now. No other claim ever has any of them."""
+        job_id, token, queue_id = self.key
+        return [(job_id, each, queue_id) for each in (token, *self.later_tokens)]
+
+    def is_of(self, owner: Owner | None) -> bool:
+        """Whether this is the claim by which a job is locked."""
+        return owner is not None and owner[0] == self.worker_id and owner[1] in (self.token, *self.later_tokens)
+
+    def job(self, identifier: str) -> Job:
+        """The job as it stands while the claim holds."""
+        (
+            job_id, _, payload, attempts, max_attempts, _,
+            queue_name, priority, run_at, last_error, created_at, updated_at, key, revision, flags,
+        ) = self.rows[self.place][:_JOB_COLUMNS]  # fmt: skip
+        return Job(
+            id=job_id,
+            task_identifier=identifier,
+            payload_json=payload,
+            queue_name=queue_name,
+            priority=priority,
+            run_at=run_at,
+            attempts=attempts,
+            max_attempts=max_attempts,
+            last_error=last_error,
+            created_at=created_at,
+            updated_at=updated_at,
+            key=key,
+            locked_at=EPOCH + timedelta(microseconds=self.token),
+            locked_by=self.worker_id,
+            revision=revision,
+            flags=tuple(sorted(flags or ())),
+            state=JobState.RUNNING,
+        )
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """What came of asking for jobs."""
+
+    claims: Sequence[Claim]
+    is_window_full: bool
+    """Whether more due jobs may lie beyond what was looked at."""
+    next_due_in: float | None
+    """Seconds until the next job is due, as far as that was looked at: when nothing could be claimed, at least."""
+    known_tasks: int | None
+    """How many of our tasks the database knows, when nothing could be claimed."""
+    took_all: bool
+    """Whether it is known that no other job is due, for whatever task."""
+    done: Sequence[int] | None
+    """Which finished jobs were deleted in passing; None if it was all of them."""
+
+
+def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
+    """The claims in their order, and the outlook."""
+    token, is_window_full, next_due_in, known_tasks, took_all, done, job_ids = (
+        value(rows, 0, number) for number in _ABOUT
+    )
+    needed = [column(rows, number) for number in (_JOB, _TASK, _PAYLOAD, _QUEUE)]
+    claims = [
+        Claim(job_id, task_id, payload_json, queue_id, token, worker_id, rows, place)
+        for place, (job_id, task_id, payload_json, queue_id) in enumerate(zip(*needed, strict=True))
+        if place > 0
+    ]
+    flags = column(rows, _FLAGS)
+    if any(flags):
+        for claim in claims:
+            claim.crash_flags = tuple(flag for flag in flags[claim.place] or () if flag in _CRASH_FLAGS)
+    if needed[_JOB][1:] != job_ids:
+        order = {job_id: place for place, job_id in enumerate(job_ids)}
+        claims.sort(key=lambda claim: order[claim.job_id])
+    if sum(map(len, needed[_PAYLOAD][1:])) > LARGE:
+        for claim in claims:
+            _keep_own_row(claim)
+    return Claimed(claims, is_window_full, next_due_in, known_tasks, bool(took_all), done)
+
+
+def _keep_own_row(claim: Claim) -> None:
+    """Let go of the rows of the others."""
+    with suppress(psycopg.DataError):  # a row that cannot be decoded is for later, if anybody asks for it
+        claim.rows, claim.place = (claim.rows[claim.place],), 0
+
+
+def task_ids(rows: Sequence[Row]) -> Mapping[int, str]:
+    """Identifiers by number, from `register_tasks.sql`."""
+    return {int(number): str(identifier) for number, identifier in rows}

@@ -1,0 +1,73 @@
+"""Tells sweepers which jobs wait in the local queue and have not started.
+
+With each heartbeat interval, a worker writes a list of such claims into its row. From the moment at which a list is
+made, a job on it starts only after its start is marked; so a job that is on the list and has no mark never started. All
+others start without a mark: most jobs never meet a list, and pay nothing.
+
+The claims that wait longest from now on are listed, up to a limit: they need their marks last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ferryman.errors import FerrymanError
+from ferryman.queries import recovering
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.connection import WorkerConnection
+    from ferryman.worker.identity import Identity
+
+MOST_LISTED = 2_000
+
+
+class WaitingList:
+    """Writes the list, and knows which claims are on it.
+
+    waiting: the claims in the local queue, the next one first
+    seconds: time between two lists
+    """
+
+    def __init__(
+        self,
+        connection: WorkerConnection,
+        identity: Identity,
+        *,
+        waiting: Callable[[], Sequence[Claim]],
+        seconds: float,
+    ) -> None:
+        self._connection = connection
+        self._identity = identity
+        self._waiting = waiting
+        self._seconds = seconds
+        self._listed: frozenset[Claim] = frozenset()
+
+    def __contains__(self, claim: object) -> bool:
+        return claim in self._listed
+
+    async def run(self) -> None:
+        """Write a list at each interval, until cancelled."""
+        while True:
+            await asyncio.sleep(self._seconds)
+            await self.write()
+
+    async def write(self) -> None:
+        """Write a list of what waits now. If that fails, the next one will do; the old list holds until then."""
+        worker_id, old = self._identity.id, self._listed
+        waiting = [claim for claim in self._waiting() if claim.worker_id == worker_id]
+        claims = waiting[-MOST_LISTED:]
+        if not claims and not old:
+            return
+        # Before anything is sent: from here on these are marked, and those of the old list for as long as it may stand.
+        self._listed = old.union(claims)
+        call = recovering.list_waiting(worker_id, [(claim.job_id, claim.token) for claim in claims])
+        try:
+            rows = await self._connection.fetch(call)
+        except FerrymanError:  # the table of workers may have given way to a Rust worker's
+            return
+        if rows:
+            self._listed = frozenset(claims)

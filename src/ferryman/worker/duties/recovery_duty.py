@@ -1,0 +1,270 @@
+"""The part of a worker that says that it lives, and recovers the jobs of workers that do not.
+
+Signs of life come from a thread (`ferryman.recovery.beats`), which also watches others. What it finds is handed over
+to the event loop: jobs of the dead are recovered here, on the worker's own connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import ferryman
+from ferryman.database.sessions import AsyncSession
+from ferryman.errors import DatabaseUnavailableError
+from ferryman.hooks.reporting import Teller
+from ferryman.queries import beating, working
+from ferryman.recovery.beats import Beats
+from ferryman.recovery.metadata import worker_metadata
+from ferryman.recovery.observation_log import HeldLock
+from ferryman.recovery.policies import own_policies, store_policies
+from ferryman.recovery.rhythm import Rhythm
+from ferryman.recovery.sweep_backoff import VainSweeps
+from ferryman.worker.alarm import Alarm
+from ferryman.worker.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TypeVar
+
+    from ferryman.client import Client
+    from ferryman.database.steps import Call, Row, Steps
+    from ferryman.hooks import HookRegistry
+    from ferryman.recovery.observer import Dead
+    from ferryman.recovery.settings import RecoverySettings
+    from ferryman.recovery.sweep_results import SweepStaleWorkersResult
+    from ferryman.tasks import Task
+    from ferryman.traces import Tracing
+    from ferryman.worker.identity import Identity
+
+    R = TypeVar("R")
+
+logger = logging.getLogger("ferryman.recovery")
+
+SWEEP_SECONDS = 300.0
+"""How long a sweep may take. One that is cut short has recovered some jobs, and the next goes on with the others."""
+SECONDS_HELD = 60.0
+"""When another has held the lock of sweeps for so long, the log says who."""
+SECONDS_UNTIL_PRUNING = 60.0
+"""After the start: workers that live for less than an hour must not leave records behind for ever."""
+SECONDS_BETWEEN_PRUNINGS = 3600.0
+
+
+class Recovering:
+    """Beats and sweeps, from the registration of the worker to its end.
+
+    state: what the worker is doing, written down with each beat
+    on_swept: called on the event loop when others have taken our jobs; the identity is a new one by then
+    on_recovered: called when jobs were recovered, which we may run ourselves; behind a pooler nobody hears of them
+    tracing: told of the attempts that died
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        identity: Identity,
+        settings: RecoverySettings,
+        *,
+        tasks: Iterable[Task[..., Any]],
+        hooks: HookRegistry,
+        concurrency: int,
+        prefetches: bool,
+        state: Callable[[], Mapping[str, Any]],
+        on_swept: Callable[[], None],
+        on_recovered: Callable[[], None],
+        tracing: Tracing | None = None,
+    ) -> None:
+        self._client = client
+        self._identity = identity
+        self._settings = settings
+        self._tasks = [*tasks]
+        self._hooks = hooks
+        self._on_swept = on_swept
+        self._on_recovered = on_recovered
+        self._tracing = tracing
+        self._loop = asyncio.get_running_loop()
+        self._alarm = Alarm()
+        self._registered = asyncio.Event()
+        self._dead: dict[str, Dead] = {}
+        self._trouble = Trouble("recovering the jobs of dead workers")
+        self._vain_sweeps = VainSweeps(settings.sweep_interval.total_seconds())
+        self._teller = Teller(hooks)
+        self._held_sweeps = HeldLock(
+            "the advisory lock of sweeps", "no worker can recover the jobs of dead workers", time.monotonic
+        )
+        metadata = worker_metadata(
+            settings,
+            version=ferryman.__version__,
+            tasks=[name for task in self._tasks for name in task.identifiers],
+            concurrency=concurrency,
+            prefetches=prefetches,
+            policies=own_policies(self._tasks),
+        )
+        self._beats = Beats(
+            client.address,
+            client.schema,
+            worker_id=identity.id,
+            metadata=metadata,
+            rhythm=Rhythm.of(settings),
+            on_swept=self._was_swept,
+            on_registered=lambda _: self._on_loop(self._registered.set),
+            on_dead=self._found_dead,
+            state=state,
+        )
+
+    def is_fenced(self) -> bool:
+        """Whether another worker may have declared this one dead. Then no job may be started."""
+        beats = self._beats
+        return not beats.lease.is_safe(beats.clock())
+
+    def begin(self) -> None:
+        """Connect and register, on the thread of the beats."""
+        self._beats.start()
+
+    async def registered(self) -> None:
+        """Come back when others know of us, and of what a crash means for our tasks."""
+        await self._perform(store_policies(self._tasks))
+        await self._registered.wait()
+
+    async def close(self, *, has_settled_all: bool) -> None:
+        """Say goodbye. A worker that still holds jobs leaves without, and is found dead soon."""
+        await self._teller.close()
+        await asyncio.to_thread(self._beats.close, deregister=has_settled_all)
+
+    async def run(self) -> None:
+        """Recover what dead workers have left, until cancelled."""
+        # Not when the first worker is found dead: a program that was upgraded meanwhile must not mix two releases.
+        import ferryman.recovery.sweeping  # noqa: F401, PLC0415 - nor before the first claim, which does not need it
+
+        interval = self._settings.sweep_interval.total_seconds()
+        next_sweep = time.monotonic() + _about(interval)
+        while True:
+            await self._alarm.wait(max(0.0, next_sweep - time.monotonic()))
+            try:
+                if self._dead:
+                    await self._sweep([*self._dead.values()], finds_orphans=False)
+                if next_sweep <= time.monotonic():
+                    next_sweep = time.monotonic() + _about(interval)
+                    if self._is_in_charge:
+                        await self._sweep([], finds_orphans=True)
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong in one sweep, the next one must come
+                await asyncio.sleep(self._trouble.pause_after(error))
+            else:
+                self._trouble.is_over()
+
+    async def prune(self) -> None:
+        """Forget old records every hour, until cancelled. Apart from sweeps: a backlog of records takes its time."""
+        from ferryman.recovery import retention  # noqa: PLC0415 - as above
+
+        trouble = Trouble("deleting old records")
+        await asyncio.sleep(_about(SECONDS_UNTIL_PRUNING))
+        while True:
+            try:
+                if self._is_in_charge:
+                    await self._perform(retention.prune(self._client.schema.name, self._settings))
+                    await self._perform(_one(working.prune_progress()))
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong this time, there is a next one
+                trouble.pause_after(error)
+            else:
+                trouble.is_over()
+            await asyncio.sleep(_about(SECONDS_BETWEEN_PRUNINGS))
+
+    @property
+    def _is_in_charge(self) -> bool:
+        """True if this worker does what one of the schema should do: the watcher, or any that goes by beats alone."""
+        return self._beats.is_watching or self._beats.goes_by_beats
+
+    async def _sweep(self, observed: Sequence[Dead], *, finds_orphans: bool) -> None:
+        result = await self._carry_out(observed, finds_orphans=finds_orphans)
+        for dead in observed:
+            if self._dead.get(dead.worker_id) is dead:
+                del self._dead[dead.worker_id]
+            if not result.is_already_running:
+                self._vain_sweeps.swept(dead, time.monotonic())
+        self._beats.attended(dead.death for dead in observed)
+        await self._follow_lock(is_held=result.is_already_running)
+
+    async def sweep_by_age(self) -> bool:
+        """Sweep as by hand, for a worker that does not live long enough to observe anything; True if jobs are free."""
+        try:
+            result = await self._carry_out(None, finds_orphans=True)
+        except Exception as error:  # noqa: BLE001 - the jobs that are due were run all the same
+            self._trouble.pause_after(error)
+            return False
+        return result.recovered_count > 0
+
+    async def _carry_out(self, observed: Sequence[Dead] | None, *, finds_orphans: bool) -> SweepStaleWorkersResult:
+        from ferryman.recovery.sweeping import Progress, Sweep, sweep_into  # noqa: PLC0415 - see `run`
+
+        sweep = Sweep(
+            schema_name=self._client.schema.name,
+            settings=self._settings,
+            recovered_by=self._identity.id,
+            hooks=self._hooks,
+            observed=observed,
+            finds_orphans=finds_orphans,
+            tracing=self._tracing,
+        )
+        progress = Progress()
+        try:
+            result = await self._perform(sweep_into(progress, sweep))
+        finally:
+            self._teller.tell(*progress.events)
+        if result.recovered_count:
+            self._on_recovered()
+        return result
+
+    async def _follow_lock(self, *, is_held: bool) -> None:
+        """Say who holds the lock of sweeps, if that goes on for long: nothing is recovered meanwhile."""
+        if not is_held:
+            self._held_sweeps.is_free()
+        elif self._held_sweeps.is_held(SECONDS_HELD):
+            for row in await self._perform(_one(beating.lock_holders(self._client.schema))):
+                holder = beating.LockHolder(*row)
+                if holder.lock == "sweep":
+                    self._held_sweeps.name(holder)
+
+    async def _perform(self, steps: Steps[R]) -> R:
+        try:
+            async with asyncio.timeout(SWEEP_SECONDS):
+                return await AsyncSession(lambda: self._client.pool, self._client.schema).run(steps)
+        except TimeoutError:
+            raise DatabaseUnavailableError(f"recovery was not done within {SWEEP_SECONDS:g} s") from None
+
+    def _was_swept(self, _: str) -> str:
+        """On the thread of the beats: from here on nothing that was claimed before can be settled."""
+        new = self._identity.renew()
+        self._on_loop(self._on_swept)
+        return new
+
+    def _found_dead(self, dead: Sequence[Dead]) -> None:
+        """On the thread of the beats."""
+        self._on_loop(functools.partial(self._take_dead, [*dead]))
+
+    def _take_dead(self, dead: Sequence[Dead]) -> None:
+        """Those that are worth a sweep. They are told of again for as long as they are registered."""
+        now = time.monotonic()
+        worth_it = [one for one in dead if self._vain_sweeps.is_worth_it(one, now)]
+        self._dead.update({one.worker_id: one for one in worth_it})
+        self._beats.attended(one.death for one in dead if one not in worth_it)
+        if self._dead:
+            self._alarm.ring()
+
+    def _on_loop(self, act: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and the worker at its end
+            self._loop.call_soon_threadsafe(act)
+
+
+def _one(call: Call) -> Steps[Sequence[Row]]:
+    rows = yield call
+    return rows
+
+
+def _about(seconds: float) -> float:
+    """About so many seconds: workers that were started together should not all look together."""
+    return seconds * random.uniform(0.8, 1.0)  # noqa: S311 - no secret depends on it

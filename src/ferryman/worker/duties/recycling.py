@@ -1,0 +1,60 @@
+"""Recycling: a worker that has run enough jobs, or uses too much memory, takes no more and ends when its jobs have."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ferryman.worker.memory import resident_bytes, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.running.attempt import Attempt, Cancelling
+    from ferryman.worker.settling.outcomes import Outcome
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class Recycling:
+    """Decides when a worker is due for replacement.
+
+    max_jobs: after so many jobs; None for never
+    max_memory: above so many bytes; None for never. At least one job has ended by then: a limit that is too low for the
+        application must not keep its jobs from being run
+    retire: called once, with the reason
+    """
+
+    def __init__(self, *, max_jobs: int | None, max_memory: int | None, retire: Callable[[str], None]) -> None:
+        self._max_jobs = max_jobs
+        self._max_memory = max_memory
+        self._retire = retire
+        self._ended = 0
+        self._is_due = False
+
+    def counted(self, attempt: Attempt) -> Attempt:
+        """The same attempt, which counts."""
+
+        async def make(claim: Claim, cancelling: Cancelling) -> Outcome:
+            try:
+                return await attempt(claim, cancelling)
+            finally:
+                self._ended += 1
+                if self._ended == self._max_jobs:
+                    self._say(f"it has run {self._ended:,} jobs, as many as max_jobs says")
+
+        return make
+
+    async def watch(self) -> None:
+        """Look at the memory of this process again and again."""
+        while self._max_memory is not None:
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            used = resident_bytes() if self._ended else 0
+            if used > self._max_memory:
+                self._say(f"it uses {shown(used)}, more than the {shown(self._max_memory)} of max_memory")
+
+    def _say(self, reason: str) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._retire(reason)

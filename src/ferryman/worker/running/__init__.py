@@ -1,0 +1,1 @@
+"""How a worker runs its jobs: slots, attempts, handlers on the loop, in threads and in child processes."""

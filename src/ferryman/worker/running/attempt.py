@@ -1,0 +1,193 @@
+"""One attempt at a job: hooks before, the handler, hooks after, an outcome."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+from ferryman.context import WorkerContext
+from ferryman.hooks import AfterJobRun, BeforeJobRun, Fail, JobFetch, JobStart, Skip
+from ferryman.leases import Lease
+from ferryman.worker.settling.outcomes import (
+    Completed,
+    CompletedByHandler,
+    Ending,
+    Failed,
+    Interrupted,
+    Outcome,
+    Unstarted,
+    storable_error,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ferryman.client import Client, SyncClient
+    from ferryman.hooks import HookRegistry
+    from ferryman.jobs import Job
+    from ferryman.tasks import Task
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.running.handlers import Call, Handlers
+    from ferryman.worker.running.progress import Progress
+
+    Cancelling = Callable[[], int]
+    """How often the asyncio task that makes an attempt was cancelled."""
+    Attempt = Callable[[Claim, Cancelling], Awaitable[Outcome]]
+    """Runs a job once, when what it returns is awaited. Never raises: whatever happens is an outcome."""
+    _Make = Callable[[Task[..., Any], Call, Claim, WorkerContext | None, Cancelling], Awaitable[Ending]]
+
+_EVENTS = (JobFetch, BeforeJobRun, JobStart, AfterJobRun)
+"""Those that hooks may want of an attempt."""
+_NOT_COMMITTED = Failed("the task called complete_in, and returned before that transaction was committed")
+
+
+class Attempts:
+    """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants.
+
+    name_of: the identifier that a job carries
+    may_start: whether a job is still this worker's; asked again after hooks, which may take their time
+    counted: makes each attempt count, for a worker that ends after so many
+    traced: lets a tracing library watch the attempts of a task
+    """
+
+    def __init__(
+        self,
+        handlers: Handlers,
+        *,
+        hooks: HookRegistry,
+        client: Client,
+        blocking_client: SyncClient,
+        extensions: Mapping[Any, Any],
+        shutting_down: asyncio.Event,
+        progress: Progress,
+        name_of: Callable[[Claim], str],
+        may_start: Callable[[Claim], bool],
+        counted: Callable[[Attempt], Attempt] | None = None,
+        traced: Callable[[Task[..., Any], Attempt], Attempt] | None = None,
+    ) -> None:
+        self._handlers = handlers
+        self._hooks = hooks
+        self._client = client
+        self._blocking_client = blocking_client
+        self._extensions = extensions
+        self._shutting_down = shutting_down
+        self._progress = progress
+        self._name_of = name_of
+        self._may_start = may_start
+        self._counted = counted
+        self._traced = traced
+        self._leases: dict[Claim, Lease] = {}
+        self._attempts: dict[Task[..., Any], Attempt] = {}
+        self._version = hooks.version
+
+    def of(self, task: Task[..., Any]) -> Attempt:
+        """How a job of this task is run once. Another way is found when hooks were registered since."""
+        if self._version != self._hooks.version:
+            self._version = self._hooks.version
+            self._attempts.clear()
+        attempt = self._attempts.get(task)
+        if attempt is None:
+            attempt = self._find(task)
+            if self._traced is not None:
+                attempt = self._traced(task, attempt)
+            attempt = self._attempts[task] = attempt if self._counted is None else self._counted(attempt)
+        return attempt
+
+    def lose(self, claim: Claim) -> None:
+        """The job is no longer ours: its handler may ask, and may no longer complete it."""
+        lease = self._leases.get(claim)
+        if lease is not None:
+            lease.is_lost = True
+
+    def _find(self, task: Task[..., Any]) -> Attempt:
+        # Plain functions around coroutines: each coroutine around a handler would be felt.
+        call = self._handlers.caller(task)
+        make = self._make_with_hooks if self._hooks.wants_any(*_EVENTS) else self._handlers.handle
+        if task.takes_context or task.running.run_in == "process":
+            client = cast("Client", self._blocking_client) if _is_blocking(task) else self._client
+            return lambda claim, cancelling: self._make_with_context(make, task, call, claim, cancelling, client=client)
+        return lambda claim, cancelling: make(task, call, claim, None, cancelling)
+
+    async def _make_with_context(
+        self, make: _Make, task: Task[..., Any], call: Call, claim: Claim, cancelling: Cancelling, *, client: Client
+    ) -> Outcome:
+        """Make an attempt whose handler may ask for more than its payload."""
+        job = claim.job(self._name_of(claim))  # before anything is noted: a row that cannot be decoded raises
+        lease = self._leases[claim] = Lease(self._client.schema, claim.worker_id, claim.keys)
+        lease.learn_keys = lambda: claim.keys
+        context = WorkerContext(
+            job=job,
+            worker_id=claim.worker_id,
+            client=client,
+            extensions=self._extensions,
+            shutting_down=self._shutting_down,
+            lease=lease,
+            report=self._progress.reporter(claim),
+        )
+        started = time.monotonic()
+        try:
+            ending = await make(task, call, claim, context, cancelling)
+        finally:
+            del self._leases[claim]
+            self._progress.ended(claim)
+        if not lease.is_used:
+            return ending
+        otherwise = _NOT_COMMITTED if isinstance(ending, Completed) else ending
+        return CompletedByHandler(time.monotonic() - started, otherwise)
+
+    async def _make_with_hooks(
+        self,
+        task: Task[..., Any],
+        call: Call,
+        claim: Claim,
+        context: WorkerContext | None,
+        cancelling: Cancelling,
+    ) -> Ending:
+        job = claim.job(self._name_of(claim))
+        await self._hooks.emit(JobFetch(job=job, worker_id=claim.worker_id))
+        decided = await self._decided_before(job, claim.worker_id)
+        if decided is not None:
+            return decided
+        if not self._may_start(claim):
+            return Unstarted()
+        await self._hooks.emit(JobStart(job=job, worker_id=claim.worker_id))
+        if not self._may_start(claim):
+            return Unstarted()
+        started = time.monotonic()
+        ending = await self._handlers.handle(task, call, claim, context, cancelling)
+        return await self._decided_after(job, claim.worker_id, ending, time.monotonic() - started)
+
+    async def _decided_before(self, job: Job, worker_id: str) -> Ending | None:
+        if not self._hooks.wants(BeforeJobRun):
+            return None
+        match await self._hooks.intercept(BeforeJobRun(job=job, worker_id=worker_id, payload=job.payload)):
+            case Skip():
+                return Completed(0.0)
+            case Fail(message=message):
+                return Failed(storable_error(message))
+            case _:
+                return None
+
+    async def _decided_after(self, job: Job, worker_id: str, ending: Ending, seconds: float) -> Ending:
+        # What was interrupted, or never began, has neither returned nor raised; hooks could only make a lie of it.
+        if not self._hooks.wants(AfterJobRun) or isinstance(ending, (Interrupted, Unstarted)):
+            return ending
+        error = ending.error if isinstance(ending, Failed) else None
+        event = AfterJobRun(job=job, worker_id=worker_id, error=error, duration=timedelta(seconds=seconds))
+        match await self._hooks.intercept(event):
+            case Skip():
+                return Completed(seconds)
+            case Fail(message=message):
+                # A batch that failed in part keeps what is left of it.
+                left, crash = (ending.payload_json, ending.crash) if isinstance(ending, Failed) else (None, None)
+                return Failed(storable_error(message), payload_json=left, crash=crash)
+            case _:
+                return ending
+
+
+def _is_blocking(task: Task[..., Any]) -> bool:
+    """True if the handler runs in a thread to its end. A plain wrapper of an async function ends on the event loop."""
+    return task.running.run_in == "thread" and not inspect.iscoroutinefunction(inspect.unwrap(task.function))

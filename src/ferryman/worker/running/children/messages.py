@@ -1,0 +1,216 @@
+"""What a child sends to its worker: JSON, so that nothing of a child is ever run in its worker.
+
+A child that was broken into can send whatever it likes. The worker reads plain values of known types, and makes no room
+for more than `ChildOrder.largest_answer` bytes.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping  # noqa: TC003 - msgspec reads the annotations
+from typing import Any, Self, TypeAlias
+
+import msgspec
+
+from ferryman.discreet import Discreet
+from ferryman.payloads import encode_foreign
+from ferryman.worker.running.children.framing import UnreadableError
+from ferryman.worker.settling.outcomes import Failed, Snoozed, describe, storable_error
+
+MAX_RESULT_BYTES = 16 * 1024 * 1024
+"""The largest value that can leave a child, as JSON; a payload that is larger can come back, too."""
+MAX_NOTE_BYTES = 1024 * 1024
+"""The largest log record."""
+_NULL = msgspec.Raw(b"null")
+
+
+class ChildSuccess(Discreet, frozen=True, tag_field="type", tag="success"):
+    """The task returned.
+
+    value_json: what it returned; read only if somebody asks for `value`
+    """
+
+    value_json: msgspec.Raw
+
+    def __repr__(self) -> str:
+        return f"ChildSuccess(value={self.value!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ChildSuccess) and self.value == other.value
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """A result. `TypeError` or a kin of it when JSON cannot hold the value."""
+        return cls(msgspec.Raw(msgspec.json.encode(value, enc_hook=encode_foreign)))
+
+    @property
+    def value(self) -> Any:
+        """What the task returned, as plain values."""
+        return msgspec.json.decode(self.value_json)
+
+
+class ChildDecision(Discreet, frozen=True, kw_only=True, tag_field="type", tag="decision"):
+    """The task decided about its job: by `Fail`, `Retry` or `Snooze`, or as a batch task about its items.
+
+    error: what goes on record; None for a snooze, which is no failure
+    delay: seconds until the job runs again; None for the usual delay
+    is_final: True if the job failed for good
+    payload: what the next attempt works on instead; null leaves the payload as it is
+    """
+
+    error: str | None
+    delay: float | None = None
+    is_final: bool = False
+    payload: msgspec.Raw = _NULL
+
+    @classmethod
+    def of(cls, ending: Failed | Snoozed) -> Self:
+        """The decision that has this ending."""
+        if isinstance(ending, Snoozed):
+            return cls(error=None, delay=ending.delay)
+        payload = _NULL if ending.payload_json is None else msgspec.Raw(ending.payload_json)
+        return cls(error=ending.error, delay=ending.delay, is_final=ending.is_final, payload=payload)
+
+    @property
+    def ending(self) -> Failed | Snoozed:
+        """What it means for the job."""
+        if self.error is None:
+            return Snoozed(self.delay or 0.0)
+        payload_json = bytes(self.payload).decode()
+        kept = payload_json == "null"
+        return Failed(storable_error(self.error), self.delay, self.is_final, None if kept else payload_json)
+
+
+class ChildFailure(Discreet, frozen=True, kw_only=True, tag_field="type", tag="failure"):
+    """The task raised, or could not be run.
+
+    error_type: the qualified name of the exception's class; built-in ones have no module
+    message: the text of the exception
+    traceback_text: as Python prints it, from the first frame that is the user's
+    delay: seconds that the task's retry policy wants before the next attempt; None for the usual delay
+    """
+
+    error_type: str
+    message: str
+    traceback_text: str
+    delay: float | None = None
+
+    def __repr__(self) -> str:
+        return f"ChildFailure({self.error_type}: {self.message!r})"
+
+    @classmethod
+    def of(cls, error: BaseException, message: str | None = None, delay: float | None = None) -> Self:
+        """Describe an exception; `message` takes the place of its text."""
+        return cls(
+            error_type=_name(type(error)),
+            message=storable_error(_text(error) if message is None else message),
+            traceback_text=storable_error("".join(_trace(error))),
+            delay=delay,
+        )
+
+    @classmethod
+    def saying(cls, message: str) -> Self:
+        """A failure that is not an exception of the task."""
+        return cls(error_type="TypeError", message=message, traceback_text=f"TypeError: {message}\n")
+
+
+ChildResult: TypeAlias = ChildSuccess | ChildDecision | ChildFailure
+"""How an order ended."""
+
+
+class ChildProgress(msgspec.Struct, frozen=True, tag_field="type", tag="progress"):
+    """How far the task is."""
+
+    fraction: float
+    message: str | None
+
+
+class ChildUsedLease(msgspec.Struct, frozen=True, tag_field="type", tag="used_lease"):
+    """The task has completed its job in a transaction of its own."""
+
+
+class ChildLog(msgspec.Struct, frozen=True, tag_field="type", tag="log"):
+    """The task, or something that it uses, has logged.
+
+    fields: those of a `logging.LogRecord`, as plain values
+    """
+
+    fields: Mapping[str, str | int | float | bool | None]
+
+
+class ChildAsksKeys(msgspec.Struct, frozen=True, tag_field="type", tag="asks_keys"):
+    """The task wants to complete its job, and needs to know the claim as it is by now. It waits for the answer."""
+
+
+ChildNote: TypeAlias = ChildProgress | ChildUsedLease | ChildLog | ChildAsksKeys
+"""What a child tells while its task runs."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(
+    ChildSuccess | ChildDecision | ChildFailure | ChildProgress | ChildUsedLease | ChildLog | ChildAsksKeys
+)
+
+
+def encode_result(result: ChildResult, what: object, limit: int) -> bytes:
+    """The result as a message; a failure in its place if it is larger than `limit` bytes."""
+    match result:
+        case ChildSuccess(value_json=value) if (size := len(bytes(value))) > limit:
+            told = f"{what} returned a value of {size:,} bytes, and at most {limit:,} can leave its process. "
+            result = ChildFailure.saying(f"{told}Store it elsewhere, and return where it is.")
+        case ChildDecision(payload=payload) if (size := len(bytes(payload))) > limit:
+            told = f"{result.error} (its payload of {size:,} bytes was not stored: at most {limit:,} can leave a child)"
+            result = msgspec.structs.replace(result, error=told, payload=_NULL)
+    return _encoder.encode(result)
+
+
+def encode_note(note: ChildNote) -> bytes:
+    """A note as a message. Text that UTF-8 cannot hold is escaped, and log records that are too large are cut."""
+    try:
+        message = _encoder.encode(note)
+    except UnicodeEncodeError:
+        message = _encoder.encode(_readable(note))
+    if len(message) > MAX_NOTE_BYTES and isinstance(note, ChildLog):
+        message = _encoder.encode(_readable(note))
+    return message
+
+
+def decode_message(message: bytes | bytearray, what: object) -> ChildResult | ChildNote:
+    """Read what `encode_result` or `encode_note` wrote; `UnreadableError` for anything else."""
+    try:
+        decoded: ChildResult | ChildNote = _decoder.decode(message)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise UnreadableError(f"{what} sent its worker a message that cannot be read: {error}") from None
+    return decoded
+
+
+def _readable(note: ChildNote) -> ChildNote:
+    match note:
+        case ChildLog(fields=fields):
+            return ChildLog({name: _storable(value) for name, value in fields.items()})
+        case ChildProgress(message=message) if message is not None:
+            return ChildProgress(note.fraction, storable_error(message))
+    return note
+
+
+def _storable(value: str | float | None) -> str | float | None:
+    return storable_error(value) if isinstance(value, str) else value
+
+
+def _name(kind: type) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a broken __str__ must not hide that the task failed
+        return f"<the text of {type(error).__qualname__} cannot be made>"
+
+
+def _trace(error: BaseException) -> list[str]:
+    try:
+        return traceback.format_exception(error)
+    except Exception:  # noqa: BLE001 - an exception that cannot be printed is still a failure
+        return [describe(error)]

@@ -1,0 +1,336 @@
+"""The jobs that a worker runs: started in free slots, settled when they end, cancelled when they must."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ferryman.worker.running.suspects import SECONDS_UNTIL_NEXT_ROOM
+from ferryman.worker.settling.job_log import told_jobs
+from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Unstarted
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from ferryman.tasks import Task
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.identity import Identity
+    from ferryman.worker.running.attempt import Attempts
+    from ferryman.worker.running.cancellations import Cancellations
+    from ferryman.worker.running.interruptions import Interruptions
+    from ferryman.worker.running.start_marks import StartMarks
+    from ferryman.worker.settling.outcomes import Outcome
+    from ferryman.worker.settling.settler import Settler
+    from ferryman.worker.stopping import Stopping
+
+logger = logging.getLogger("ferryman.worker")
+
+SECONDS_AFTER_CANCELLING = 5.0
+"""How long handlers may take to notice that they were cancelled."""
+SECONDS_OF_A_TURN = 0.0005
+"""How long a slot may go on from job to job before others have their turn; all handlers share the loop."""
+
+
+class Running:
+    """Claims that have a slot: their jobs run, or are about to begin.
+
+    Jobs begin in one slot at first. Small ones, that do not wait for anything, all end there, one after the other; when
+    one of them does wait, the others get slots of their own. So a worker that is full of small jobs still hears from
+    the database twice in a millisecond.
+
+    concurrency: how many slots there are
+    take: the next job for a free slot, if one waits in a local queue
+    marks: where the start of a job is marked, for those that need it; None if no job does
+    make_room: waits until a job that must run alone does; False if it must go back
+    is_fenced: whether others may have declared this worker dead; None if nobody would
+    identity: the name of the worker; what was claimed in another is lost
+    on_end: called when a slot is free again
+    """
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        settler: Settler,
+        stop: Stopping,
+        *,
+        concurrency: int,
+        find_task: Callable[[Claim], Task[..., Any]],
+        take: Callable[[], Claim | None],
+        marks: StartMarks | None,
+        make_room: Callable[[Claim], Awaitable[bool]],
+        is_fenced: Callable[[], bool] | None,
+        identity: Identity,
+        cancellations: Cancellations,
+        interruptions: Interruptions,
+        on_end: Callable[[], None],
+    ) -> None:
+        self._attempts = attempts
+        self._settler = settler
+        self._stop = stop
+        self._concurrency = concurrency
+        self._find_task = find_task
+        self._take = take
+        self._marks = marks
+        self._make_room = make_room
+        self._is_fenced = is_fenced
+        self._identity = identity
+        self._cancellations = cancellations
+        self._cancelled = cancellations.claims
+        self._interruptions = interruptions
+        self._on_end = on_end
+        self._tasks: dict[Claim, asyncio.Task[None]] = {}
+        self._waiting: deque[Claim] = deque()
+        """Claims that have not begun."""
+        self._unmarked: set[Claim] = set()
+        self._context: contextvars.Context | None = None
+        """The worker's context, before any handler has touched it."""
+
+    @property
+    def claims(self) -> list[Claim]:
+        """Every claim this worker holds."""
+        return [*self._tasks, *self._waiting]
+
+    @property
+    def begun(self) -> list[Claim]:
+        """Those whose attempts have begun; others may still wait for their turn, or for their mark."""
+        return [claim for claim in self._tasks if claim not in self._unmarked]
+
+    def __len__(self) -> int:
+        return len(self._tasks) + len(self._waiting)
+
+    def __contains__(self, claim: object) -> bool:
+        return claim in self._tasks
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        """Run the jobs of these claims, or give them back if the worker is ending, or may have lost them."""
+        self._waiting.extend(claims)
+        self.serve()
+
+    def serve(self) -> None:
+        """Begin with what waits, here or in a local queue."""
+        first = self._begin_next()
+        if first is not None:
+            asyncio.get_running_loop().call_soon(self._serve_others, first)
+
+    def lose_all_but(self, worker_id: str) -> None:
+        """Others have what was claimed in another name than this. Handlers are told, and cancelled if that works."""
+        for claim in self.claims:
+            if claim.worker_id != worker_id:
+                self.lose(claim)
+
+    def lose(self, claim: Claim) -> None:
+        """Somebody else has it, unless it has ended. Its handler is told, and cancelled if that works."""
+        task = self._tasks.get(claim)
+        if task is None and claim in self._waiting:
+            self._waiting.remove(claim)
+            self._has_ended()
+        if task is not None:
+            self._attempts.lose(claim)
+            self._cancellations.cancel(claim, task)
+            # One that is cancelled before its first step never takes it.
+            task.add_done_callback(lambda _: self._forget(claim))
+
+    async def end(self, grace_seconds: float) -> None:
+        """Let jobs end within this time, then cancel them, then let go of those that do not listen.
+
+        A thread cannot be cancelled. It may end by itself for as long as the others have to notice.
+        """
+        self._give_back_waiting()
+        if self._tasks:
+            logger.info(
+                "worker %s is stopping; waiting up to %g s for %s to end",
+                self._identity.id,
+                round(grace_seconds, 1),
+                told_jobs(len(self._tasks)),
+                extra={"event": "worker_stopping", "worker_id": self._identity.id, "count": len(self._tasks)},
+            )
+        await self._wait(grace_seconds, or_hurry=True)
+        if self._tasks:
+            logger.info(
+                "worker %s is stopping; cancelling %s, because the grace period is over or was cut short",
+                self._identity.id,
+                told_jobs(len(self._tasks)),
+                extra={"event": "jobs_cancelled", "worker_id": self._identity.id, "count": len(self._tasks)},
+            )
+        in_threads = {
+            claim for claim in self._tasks.keys() - self._unmarked if self._find_task(claim).running.run_in == "thread"
+        }
+        for claim, task in self._tasks.items():
+            if claim not in in_threads:
+                self._cancellations.cancel(claim, task)
+        await self._wait(SECONDS_AFTER_CANCELLING, or_hurry=False)
+        left = [*self._tasks.items()]
+        self._tasks.clear()
+        await asyncio.gather(*(self._let_go(claim, task) for claim, task in left), return_exceptions=True)
+
+    async def _let_go(self, claim: Claim, task: asyncio.Task[None]) -> None:
+        """Give a job back whose handler may still run."""
+        if task.done():  # cancelled before its first step, it never took it
+            self._settler.settle(claim, Unstarted())
+            return
+        logger.error(
+            "job %d ignored its cancellation; giving it back while it may still be running",
+            claim.job_id,
+            extra={"event": "cancellation_ignored", "job_id": claim.job_id},
+        )
+        self._cancellations.cancel(claim, task)
+        await self._settle_interrupted(claim, self._interruptions.usual)
+
+    def describe(self, task: asyncio.Task[object]) -> str | None:
+        """For the log: the job that an asyncio task runs. From any thread."""
+        for claim, running in [*self._tasks.items()]:
+            if running is task:
+                return f"task {self._find_task(claim).identifier!r} (job {claim.job_id})"
+        return None
+
+    def _serve_others(self, first: asyncio.Task[None]) -> None:
+        """Give all others slots of their own, unless the first one has come to its end; then it has called `serve`."""
+        while not first.done() and self._begin_next() is not None:
+            pass
+
+    def _begin_next(self) -> asyncio.Task[None] | None:
+        claim = self._next()
+        if claim is None:
+            return None
+        if self._context is None:
+            self._context = contextvars.copy_context()
+        # In a context of its own: what a handler leaves there is no business of the next. Not made by the loop, whose
+        # task factory may be an eager one: a job would have ended before its claim is known to have a slot.
+        loop, context = asyncio.get_running_loop(), self._context.copy()
+        task = asyncio.Task(self._run(claim), loop=loop, name="a worker's slot", context=context)
+        self._tasks[claim] = task
+        return task
+
+    def _next(self) -> Claim | None:
+        """The next one that may begin now, if a slot is free. Those that wait here and may not are given back.
+
+        A claim can be older than it looks: the process may have been stopped while the reply was on its way.
+        """
+        if self._stop.begun.is_set() or (self._is_fenced is not None and self._is_fenced()):
+            self._give_back_waiting()
+            return None
+        # After the look at the fence: under a new name the worker is safe again, and what it had is lost.
+        name = self._identity.id
+        while self._waiting:
+            claim = self._waiting.popleft()
+            if claim.worker_id == name:
+                return claim
+            self._settler.settle(claim, Unstarted())
+        while len(self._tasks) < self._concurrency:
+            taken = self._take()
+            if taken is None or taken.worker_id == name:
+                return taken
+            self._settler.settle(taken, Unstarted())
+        return None
+
+    def may_start(self, claim: Claim) -> bool:
+        """Whether the job is still ours, as far as anybody can tell, so that its handler may be called."""
+        if self._is_fenced is not None and self._is_fenced():
+            return False
+        return claim.worker_id == self._identity.id
+
+    def _give_back_waiting(self) -> None:
+        while self._waiting:
+            self._settler.settle(self._waiting.popleft(), Unstarted())
+
+    async def _run(self, claim: Claim) -> None:
+        """Make an attempt, and go on with the next job that waits here if nothing is left of this one.
+
+        To make an asyncio task costs as much as all else that a small job needs.
+        """
+        me = asyncio.current_task()
+        assert me is not None  # noqa: S101 - it is a coroutine
+        turn_ends = time.monotonic() + SECONDS_OF_A_TURN
+        following: Claim | None = claim
+        may_start = self.may_start(claim)  # the process may have been stopped since this began
+        try:
+            while following is not None:
+                is_traceless = await self._attempt(following, me, may_start=may_start) and self._is_untouched()
+                following = self._next() if is_traceless and time.monotonic() < turn_ends else None
+                if following is not None:
+                    self._tasks[following] = me
+        finally:
+            self._has_ended()
+
+    async def _attempt(self, claim: Claim, me: asyncio.Task[None], *, may_start: bool) -> bool:
+        """Make an attempt and settle its outcome; whether it has simply completed."""
+        outcome: Outcome = Unstarted()
+        try:
+            task = self._find_task(claim)
+            if self._marks is not None and self._marks.are_needed(task, claim):
+                unstarted = await self._before_start(self._marks, claim)
+                outcome = unstarted or outcome
+                may_start = unstarted is None and self.may_start(claim)
+            if may_start:
+                outcome = self._interruptions.usual
+                outcome = await self._attempts.of(task)(claim, me.cancelling)
+        except asyncio.CancelledError:
+            if isinstance(outcome, Interrupted) and not await self._cancellations.was_cancelled(claim):
+                outcome = Failed("CancelledError: a hook of this attempt was cancelled, and not by the worker")
+        except BaseException:  # a handler that awaits a future which ends with GeneratorExit closes all of us
+            logger.exception(
+                "job %d could not be run", claim.job_id, extra={"event": "job_not_run", "job_id": claim.job_id}
+            )
+            outcome = Failed("the worker could not run this job; see its log")
+        try:
+            if claim in self._tasks:  # else it was given up, and is settled already
+                if isinstance(outcome, Interrupted):
+                    await self._settle_interrupted(claim, outcome)
+                else:
+                    self._settler.settle(claim, outcome)
+        finally:
+            self._tasks.pop(claim, None)
+            if self._cancelled:
+                self._cancellations.forget(claim)
+        return isinstance(outcome, Completed) and not me.cancelling()
+
+    def _forget(self, claim: Claim) -> None:
+        self._cancellations.forget(claim)
+        if self._tasks.pop(claim, None) is not None:
+            self._has_ended()
+
+    def _has_ended(self) -> None:
+        if self._waiting:
+            self.serve()
+        self._on_end()
+
+    def _is_untouched(self) -> bool:
+        """Whether the context of the running asyncio task is still as it was at its start."""
+        try:
+            return contextvars.copy_context() == self._context
+        except Exception:  # noqa: BLE001 - what handlers put there may be compared in any way
+            return False
+
+    async def _settle_interrupted(self, claim: Claim, outcome: Interrupted) -> None:
+        decided: Interrupted | None = outcome
+        try:
+            if self._stop.begun.is_set() or self._stop.was_cancelled:
+                decided = await self._interruptions.decide(claim)
+        finally:  # whatever becomes of the question, the job is settled
+            if decided is None:
+                self._settler.leave_locked(claim)
+            else:
+                self._settler.settle(claim, decided)
+
+    async def _before_start(self, marks: StartMarks, claim: Claim) -> Unstarted | None:
+        """Make room for the job and mark its start, where that is needed. None if it may start; else its outcome."""
+        self._unmarked.add(claim)
+        try:
+            if claim.runs_alone and not await self._make_room(claim):
+                return Unstarted(None if self._stop.begun.is_set() else SECONDS_UNTIL_NEXT_ROOM)
+            return None if await marks.mark(claim) and not self._stop.begun.is_set() else Unstarted()
+        finally:
+            self._unmarked.discard(claim)
+
+    async def finish(self) -> None:
+        """Wait for every job that has a slot, however long that takes."""
+        while self._tasks:
+            await asyncio.wait([*self._tasks.values()])
+
+    async def _wait(self, seconds: float, *, or_hurry: bool) -> None:
+        if self._tasks:
+            await self._stop.wait_for(asyncio.wait([*self._tasks.values()]), seconds, or_hurry=or_hurry)

@@ -1,0 +1,103 @@
+"""Marks the start of jobs, where a crash would otherwise be misjudged.
+
+When a worker dies, a job that has crashed before must be known to have started or not. In a worker with a local queue,
+which holds jobs that it has not started, the same holds for a job whose task says `on_crash="fail"` or `"retry"`, and
+for one that was on the worker's list of unstarted jobs. So these start only after their mark is written. All that want
+to start at one moment share a statement; other jobs have no mark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from ferryman.errors import FerrymanError
+from ferryman.queries import recovering
+from ferryman.recovery.policies import must_be_marked
+from ferryman.worker.alarm import Alarm
+from ferryman.worker.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from ferryman.retries import OnCrash
+    from ferryman.tasks import Task
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.connection import WorkerConnection
+
+SECONDS_UNTIL_HELD_ROWS_ARE_FREE = 0.2
+"""When to try again to mark a job on whose row somebody else works."""
+
+
+class StartMarks:
+    """Writes marks, and says which jobs may start.
+
+    default: the policy of tasks that have none; None if the worker starts all that it claims
+    listed: claims that others know not to have started
+    """
+
+    def __init__(self, connection: WorkerConnection, default: OnCrash | None, *, listed: Container[Claim] = ()) -> None:
+        self._connection = connection
+        self._default = default
+        self._listed = listed
+        self._waiting: dict[Claim, asyncio.Future[bool]] = {}
+        self._alarm = Alarm()
+        self._writing: asyncio.Task[None] | None = None
+        self._trouble = Trouble("marking the start of jobs")
+
+    def are_needed(self, task: Task[..., Any], claim: Claim) -> bool:
+        """Whether others must know that this job has begun, before it does."""
+        if claim.crash_flags:
+            return True
+        if self._default is None:
+            return False
+        return must_be_marked(task.running.on_crash, self._default) or claim in self._listed
+
+    async def mark(self, claim: Claim) -> bool:
+        """Whether the job may start; if not, it is no longer ours. Comes back when the database knows."""
+        may_start: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[claim] = may_start
+        self._alarm.ring()
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write(), name="mark starts")
+        return await may_start
+
+    async def _write(self) -> None:
+        try:
+            # All that became free in the same moment go together.
+            await asyncio.sleep(0)
+            while self._waiting:
+                self._alarm.clear()
+                group, self._waiting = self._waiting, {}
+                try:
+                    for worker_id in {claim.worker_id for claim in group}:
+                        await self._write_group(worker_id, group)
+                except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+                    for future in group.values():
+                        if not future.done():
+                            future.set_exception(error)
+                if self._waiting:
+                    await self._alarm.wait(SECONDS_UNTIL_HELD_ROWS_ARE_FREE)
+        finally:
+            self._writing = None
+
+    async def _write_group(self, worker_id: str, group: dict[Claim, asyncio.Future[bool]]) -> None:
+        wanted = {claim: future for claim, future in group.items() if claim.worker_id == worker_id}
+        while wanted := {claim: future for claim, future in wanted.items() if not future.done()}:
+            claims = [(claim.job_id, claim.token) for claim in wanted]
+            try:
+                rows = await self._connection.fetch(recovering.mark_started(worker_id, claims))
+            except FerrymanError as error:
+                await asyncio.sleep(self._trouble.pause_after(error))
+                continue
+            self._trouble.is_over()
+            busy = {(job_id, token): is_busy for job_id, token, is_busy in rows}
+            for claim, future in wanted.items():
+                if future.done():
+                    continue
+                # Not by the job alone: of a job that was lost and claimed again, the old claim must not begin.
+                if busy.get((claim.job_id, claim.token)):
+                    self._waiting[claim] = future  # somebody else works on its row
+                else:
+                    future.set_result((claim.job_id, claim.token) in busy)
+            return

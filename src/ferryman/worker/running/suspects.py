@@ -1,0 +1,132 @@
+"""Keeps jobs that have crashed before apart, so that a job fails only for crashes that are its own.
+
+A job that was running when a worker died is a suspect. A worker holds suspects in a quarter of its slots at most: of
+those that a claim brings, it keeps the first ones and gives the others back, and it claims no others until one of them
+is settled. A suspect on its last chance runs alone: everything else that is claimed and has not started goes back,
+nothing is claimed, and it starts when all that runs has ended. `ferryman.recovery.crashes` has the other half of the
+rule.
+
+Most suspects are innocent: somebody outside killed their worker, and they should run again soon. A guilty one may kill
+again, and all suspects beside it must then run alone. The quarter is between the two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from ferryman.recovery.crashes import ALONE_FLAG, SUSPECT_FLAG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.settling.outcomes import Settlement
+
+logger = logging.getLogger("ferryman.worker")
+
+SECONDS_TO_MAKE_ROOM = 60.0
+"""How long a job that must run alone holds its worker back while others end. Some jobs never end."""
+SECONDS_UNTIL_NEXT_ROOM = 300.0
+"""When such a job may be claimed again, and the worker claims another, if it could not run."""
+SECONDS_BETWEEN_LOOKS = 0.02
+SLOTS_PER_SUSPECT = 4
+"""A worker has one suspect for so many slots, and one at least."""
+
+
+class Suspects:
+    """Knows the suspects that this worker holds.
+
+    slots: how many jobs the worker runs at once
+    is_held: True while a claim runs, waits to run, or waits to be settled
+    is_alone: True if the worker runs nothing beside one job
+    give_back_waiting: gives back what waits in a local queue
+    give_back: gives back a claim that has not started
+    is_stopping: True if the worker starts nothing any more
+    """
+
+    def __init__(
+        self,
+        *,
+        slots: int,
+        is_held: Callable[[Claim], bool],
+        is_alone: Callable[[], bool],
+        give_back_waiting: Callable[[], None],
+        give_back: Callable[[Claim], None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._most = max(1, slots // SLOTS_PER_SUSPECT)
+        self._is_held = is_held
+        self._is_alone = is_alone
+        self._give_back_waiting = give_back_waiting
+        self._give_back = give_back
+        self._is_stopping = is_stopping
+        self._held: list[Claim] = []
+        self._held_since = 0.0
+        self._next_room = 0.0
+
+    @property
+    def wants_room(self) -> bool:
+        """True while a job runs alone or waits for that: nothing may be claimed."""
+        return any(claim.runs_alone and self._is_held(claim) for claim in self._held)
+
+    def forbidden_flags(self) -> tuple[str, ...]:
+        """Jobs with these must not be claimed now. For one that is about to claim."""
+        self._held = [claim for claim in self._held if self._is_held(claim)]
+        now = time.monotonic()
+        if not self._held:
+            self._held_since = now
+            # One after the other would hold up all other jobs for as long as something here never ends.
+            return (ALONE_FLAG,) if now < self._next_room else ()
+        # A job that must run alone waits for the suspects that are held. So that it is not for ever, every other minute
+        # none is added to them; nor need they wait for ever, if one of them does not end.
+        is_others_turn = (now - self._held_since) // SECONDS_TO_MAKE_ROOM % 2
+        if len(self._held) >= self._most or self.wants_room or is_others_turn:
+            return (SUSPECT_FLAG,)
+        return (ALONE_FLAG,)
+
+    def is_any_of(self, settlements: Sequence[Settlement]) -> bool:
+        """True if a suspect that this worker holds is among these."""
+        return bool(self._held) and any(each.claim in self._held for each in settlements)
+
+    def admit(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        """Those that may go on; the others are given back. For the claims of one statement, in their order."""
+        suspects = [claim for claim in claims if claim.crash_flags and claim.is_suspect]
+        if not suspects:
+            return claims
+        first = suspects[0]
+        if first.runs_alone and not self._held:
+            admitted = {first}
+            self._held = [first]
+            self._give_back_waiting()
+        else:
+            room = 0 if self.wants_room else self._most - len(self._held)
+            new = [claim for claim in suspects if not claim.runs_alone][:room]
+            admitted = {*claims}.difference(suspects).union(new)
+            self._held += new
+        for claim in claims:
+            if claim not in admitted:
+                self._give_back(claim)
+        return [claim for claim in claims if claim in admitted]
+
+    async def make_room(self, claim: Claim) -> bool:
+        """Wait until the job runs alone; False if it must go back: that takes too long, or the worker stops."""
+        end = time.monotonic() + SECONDS_TO_MAKE_ROOM
+        while not self._is_alone():
+            if self._is_stopping():
+                return False
+            if time.monotonic() > end:
+                self._next_room = time.monotonic() + SECONDS_UNTIL_NEXT_ROOM
+                logger.warning(
+                    "job %d has crashed before and must run alone, but other jobs ran for longer than %g s; "
+                    "it goes back for %g s",
+                    claim.job_id,
+                    SECONDS_TO_MAKE_ROOM,
+                    SECONDS_UNTIL_NEXT_ROOM,
+                    extra={"event": "no_room_for_suspect", "job_id": claim.job_id},
+                )
+                return False
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        return True

@@ -1,0 +1,86 @@
+"""Attempts that a tracing library watches."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ferryman.worker.settling.outcomes import Completed, CompletedByHandler, Failed, Interrupted, Snoozed, Unstarted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferryman.tasks import Task
+    from ferryman.traces import Processing, Tracing
+    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.running.attempt import Attempt, Cancelling
+    from ferryman.worker.settling.outcomes import Outcome
+
+logger = logging.getLogger("ferryman.worker")
+
+_WORDS: dict[type[object], str] = {
+    Completed: "completed",
+    CompletedByHandler: "completed",
+    Snoozed: "snoozed",
+    Interrupted: "interrupted",
+    Unstarted: "not started",
+}
+LOST = "LeaseLostError: this worker was declared dead and lost the job; its outcome was discarded"
+
+
+class TracedAttempts:
+    """Wraps attempts, so that each is watched from before its hooks until its outcome is known.
+
+    is_lost: True if the claim is no longer this worker's
+    """
+
+    def __init__(self, tracing: Tracing, is_lost: Callable[[Claim], bool]) -> None:
+        self._tracing = tracing
+        self._is_lost = is_lost
+        self._has_complained = False
+
+    def of(self, task: Task[..., Any], attempt: Attempt) -> Attempt:
+        """The attempt, watched. Whatever happens to the watching, the job is run all the same."""
+        begin = self._tracing.processing(task.identifier)
+
+        async def make(claim: Claim, cancelling: Cancelling) -> Outcome:
+            try:
+                watched = begin(claim)
+            except Exception as error:  # noqa: BLE001 - of a tracing library, or of a row that cannot be read
+                self._complain(error)
+                return await attempt(claim, cancelling)
+            try:
+                outcome = await attempt(claim, cancelling)
+            except GeneratorExit:  # in whatever context this was closed, it is not the one where it began
+                raise
+            except BaseException:
+                self._end(watched, "interrupted", None)
+                raise
+            self._end(watched, *self._told(claim, outcome))
+            return outcome
+
+        return make
+
+    def _told(self, claim: Claim, outcome: Outcome) -> tuple[str, str | None]:
+        if self._is_lost(claim):
+            return "lost", LOST
+        if not isinstance(outcome, Failed):
+            return _WORDS[type(outcome)], None
+        is_final = outcome.is_final or claim.attempts >= claim.max_attempts
+        return "failed" if is_final else "retrying", outcome.error
+
+    def _end(self, watched: Processing, word: str, error: str | None) -> None:
+        try:
+            watched.end(word, error)
+        except Exception as problem:  # noqa: BLE001 - of a tracing library
+            self._complain(problem)
+
+    def _complain(self, error: Exception) -> None:
+        if not self._has_complained:
+            self._has_complained = True
+            logger.warning(
+                "tracing failed, and jobs run without it; this is logged once: %r",
+                error,
+                exc_info=error,
+                extra={"event": "tracing_failed"},
+            )

@@ -1,0 +1,141 @@
+"""How an attempt ended, and what that means for its job: decisions as values. Each job makes one, so they are cheap."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from ferryman.errors import InvalidPayloadError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from ferryman.worker.claiming.claims import Claim
+
+MAX_ERROR_LENGTH = 16_000
+_OURS = f"{Path(__file__).parents[2]}{os.sep}"
+
+
+class Completed(msgspec.Struct, frozen=True, gc=False):
+    """The job is done and will be deleted."""
+
+    seconds: float
+
+
+class Crash(msgspec.Struct, frozen=True, gc=False):
+    """The child process of an attempt died, for which nothing but the job can be to blame."""
+
+    most: int | None
+    """With so many crashes the job fails for good; None: it never does."""
+    window: float
+    """How long a crash counts, in seconds."""
+    last_error: str
+    """The error of the job if this crash was one too many."""
+
+
+class Failed(msgspec.Struct, frozen=True, gc=False):
+    """The attempt failed."""
+
+    error: str
+    delay: float | None = None
+    """Seconds until the next attempt; None for the usual delay."""
+    is_final: bool = False
+    """Whether no other attempt will be made, even if some are left."""
+    payload_json: str | None = None
+    """What the next attempt shall work on instead."""
+    crash: Crash | None = None
+
+
+class Snoozed(msgspec.Struct, frozen=True, gc=False):
+    """The job wants to run later; the attempt does not count."""
+
+    delay: float
+
+
+class Interrupted(msgspec.Struct, frozen=True, gc=False):
+    """The worker could not let the attempt end. It does not count, unless a hook wants that."""
+
+    error: str
+    delay: float | None
+    uses_attempt: bool = False
+    run_at: datetime | None = None
+    """When to run it again, instead of after the delay."""
+    attempts: int | None = None
+    """How many attempts it shall have had, instead of one less."""
+
+
+class Unstarted(msgspec.Struct, frozen=True, gc=False):
+    """The handler never began; the job goes back as if it had not been claimed."""
+
+    delay: float | None = None
+    """Seconds until it may be claimed again; None: it keeps its place."""
+
+
+Ending: TypeAlias = Completed | Failed | Snoozed | Interrupted | Unstarted
+
+
+class CompletedByHandler(msgspec.Struct, frozen=True, gc=False):
+    """The handler has completed the job in its own transaction; whether that was committed, only the database knows."""
+
+    seconds: float
+    otherwise: Ending
+    """What holds if it was not."""
+
+
+Outcome: TypeAlias = Ending | CompletedByHandler
+
+
+class Settlement(msgspec.Struct, frozen=True, gc=False):
+    """A claim and how it ended."""
+
+    claim: Claim
+    outcome: Outcome
+    is_uncertain: bool = False
+    """Whether it was sent once, and the reply was lost: it may be written already."""
+    was_lent: bool = False
+    """Whether it could not be written in passing, and must not be tried so again."""
+
+
+def claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
+    """How many, from the first on, can be written together. All of them, unless the worker was swept in between."""
+    if not settlements:
+        return 0
+    name = settlements[0].claim.worker_id
+    others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
+    return next(others, len(settlements))
+
+
+def storable_error(text: str) -> str:
+    """The text without what PostgreSQL cannot store, and not longer than anybody will read."""
+    cleaned = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+    if len(cleaned) <= MAX_ERROR_LENGTH:
+        return cleaned
+    return f"{cleaned[: MAX_ERROR_LENGTH // 2]}\n[…]\n{cleaned[-MAX_ERROR_LENGTH // 2 :]}"
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback from the handler on, without Ferryman's own frames that lead to it.
+
+    Empty for a payload that does not fit: no handler was called, and the message says what is wrong.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+        trace = trace.tb_next
+    if trace is None and isinstance(error, InvalidPayloadError) and error.__cause__ is None:
+        return ""
+    return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
+
+
+def describe(error: BaseException) -> str:
+    """An exception as one line: its type and what it says. Never raises, whatever the exception does."""
+    try:
+        said = str(error)
+    except BaseException:  # noqa: BLE001 - a broken __str__ must not hide the failure
+        said = "(its message could not be read)"
+    kind = type(error).__name__
+    return storable_error(f"{kind}: {said}" if said else kind)
