@@ -43,21 +43,21 @@ class Skip(msgspec.Struct, frozen=True):
     """Do not do it: a job that would run counts as completed, a job that would be added is not added."""
 
 
-class Fail(msgspec.Struct, frozen=True):
-    """Fail the attempt, or refuse the job, with this message."""
+class Reject(msgspec.Struct, frozen=True):
+    """Reject the attempt, or refuse the job, with this message."""
 
     message: str
 
     def __post_init__(self) -> None:
         # The message ends up in a text column, far from the hook that could still correct it.
         if not isinstance(self.message, str):
-            raise TypeError(f"the message of Fail must be a string, not {type(self.message).__name__}")
+            raise TypeError(f"the message of Reject must be a string, not {type(self.message).__name__}")
 
 
-HookResult: TypeAlias = Continue[Unchanged] | Skip | Fail
+HookResult: TypeAlias = Continue[Unchanged] | Skip | Reject
 """What a hook of `BeforeJobRun` or `AfterJobRun` answers; None is `Continue()`."""
 
-JobScheduleResult: TypeAlias = Continue[Any] | Skip | Fail
+JobScheduleResult: TypeAlias = Continue[Any] | Skip | Reject
 """What a hook of `BeforeJobSchedule` answers; None is `Continue` with the payload as it is."""
 
 

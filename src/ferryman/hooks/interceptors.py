@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ferryman.hooks.answers import (
     UNCHANGED,
     Continue,
-    Fail,
     FailureReason,
     HookResult,
     JobRecoveryResult,
     JobScheduleResult,
+    Reject,
     Skip,
 )
 from ferryman.hooks.kinds import Interceptor
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 class BeforeJobRun(Interceptor["BeforeJobRun", HookResult], frozen=True, kw_only=True):
     """A claimed job is about to run.
 
-    `Skip()` completes the job unrun, `Fail(message)` fails the attempt. So does a hook that fails: what it was to
+    `Skip()` completes the job unrun, `Reject(message)` fails the attempt. So does a hook that fails: what it was to
     check is unknown, and the job must neither run nor be lost.
     """
 
-    takes: ClassVar[str] = "None, Continue(), Skip() or Fail(message)"
+    takes: ClassVar[str] = "None, Continue(), Skip() or Reject(message)"
 
     job: Job
     worker_id: str
@@ -47,21 +47,21 @@ class BeforeJobRun(Interceptor["BeforeJobRun", HookResult], frozen=True, kw_only
 
     def after_error(self, message: str) -> HookResult:
         """The attempt fails."""
-        return Fail(message)
+        return Reject(message)
 
     def after(self, answer: HookResult) -> Self | None:
-        """The first `Skip` or `Fail` is final."""
+        """The first `Skip` or `Reject` is final."""
         return self if isinstance(answer, Continue) else None
 
 
 class AfterJobRun(Interceptor["AfterJobRun", HookResult], frozen=True, kw_only=True):
     """A task has returned or raised, and nothing is written yet.
 
-    `Skip()` makes a success of the attempt, `Fail(message)` a failure. A hook that fails changes nothing: the outcome
+    `Skip()` makes a success of the attempt, `Reject(message)` a failure. A hook that fails changes nothing: the outcome
     is a fact, and a broken hook is no reason to run a finished job again.
     """
 
-    takes: ClassVar[str] = "None, Continue(), Skip() or Fail(message)"
+    takes: ClassVar[str] = "None, Continue(), Skip() or Reject(message)"
 
     job: Job
     worker_id: str
@@ -82,7 +82,7 @@ class AfterJobRun(Interceptor["AfterJobRun", HookResult], frozen=True, kw_only=T
         return Continue()
 
     def after(self, answer: HookResult) -> Self | None:
-        """The first `Skip` or `Fail` is final."""
+        """The first `Skip` or `Reject` is final."""
         return self if isinstance(answer, Continue) else None
 
 
@@ -140,11 +140,11 @@ class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult], frozen=True, kw
 class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult], frozen=True, kw_only=True):
     """A client is about to add a job.
 
-    `Continue(payload)` changes the payload, for the next hook too. `Skip()` and `Fail(message)` add nothing and raise
+    `Continue(payload)` changes the payload, for the next hook too. `Skip()` and `Reject(message)` add nothing and raise
     an error for the caller. So does a hook that fails: a payload that it was to complete must not be stored without.
     """
 
-    takes: ClassVar[str] = "None, Continue(payload), Skip() or Fail(message)"
+    takes: ClassVar[str] = "None, Continue(payload), Skip() or Reject(message)"
 
     identifier: str
     payload: Any
@@ -152,7 +152,7 @@ class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult], fro
 
     def accepts(self, answer: object) -> TypeGuard[JobScheduleResult]:
         """Any of them."""
-        return isinstance(answer, (Continue, Skip, Fail))
+        return isinstance(answer, (Continue, Skip, Reject))
 
     def undecided(self) -> JobScheduleResult:
         """The job is added with the payload that it has by now."""
@@ -160,10 +160,10 @@ class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult], fro
 
     def after_error(self, message: str) -> JobScheduleResult:
         """Nothing is added."""
-        return Fail(message)
+        return Reject(message)
 
     def after(self, answer: JobScheduleResult) -> Self | None:
-        """The next hook sees the payload of this one; the first `Skip` or `Fail` is final."""
+        """The next hook sees the payload of this one; the first `Skip` or `Reject` is final."""
         if not isinstance(answer, Continue):
             return None
         return self if answer.payload is UNCHANGED else replace(self, payload=answer.payload)
@@ -172,4 +172,4 @@ class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult], fro
 def _is_verdict(answer: object) -> TypeGuard[HookResult]:
     if isinstance(answer, Continue):
         return answer.payload is UNCHANGED
-    return isinstance(answer, (Skip, Fail))
+    return isinstance(answer, (Skip, Reject))
