@@ -11,10 +11,11 @@ import psycopg
 
 import ferryman.cron.scheduler
 from ferryman import App, CrontabFill, WorkerContext
-from ferryman.cron.clock import ManualClock, SystemClock
+from ferryman.cron.clock import SystemClock
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.hooks import CronJobScheduled, HookRegistry
 from ferryman.worker.trouble import Trouble
+from tests.support.clock import ManualClock
 from tests.support.logs import logged
 from tests.support.schedulers import HOUR, MINUTE, NOON, fired, known, make_known, scheduler_at
 from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
