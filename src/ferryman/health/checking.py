@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.steps import Steps
     from ferryman.errors import FerrymanError
-    from ferryman.health.limits import HealthLimits
+    from ferryman.health.thresholds import HealthLimits
 
     Check: TypeAlias = Callable[[Subject], Steps[Iterable[Finding]]]
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ferryman.database.steps import Row, Steps
-    from ferryman.health.limits import HealthLimits
     from ferryman.health.subject import Subject
+    from ferryman.health.thresholds import HealthLimits
 
 _MAJOR = 10_000
 NEWEST_TESTED = 18

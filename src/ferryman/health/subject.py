@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
-    from ferryman.health.limits import HealthLimits
+    from ferryman.health.thresholds import HealthLimits
 
 
 @dataclass(frozen=True, slots=True)
