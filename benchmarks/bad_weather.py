@@ -33,7 +33,7 @@ from ferryman import Client, WorkerRecoveryConfig
 from ferryman.database.pools import CONNECT_TIMEOUT_SECONDS
 from ferryman.hooks import HookRegistry, JobInterrupted
 from ferryman.queries.recovering import IDLE_SECONDS
-from ferryman.recovery.settings import RecoverySettings
+from ferryman.recovery.config import RecoverySettings
 from ferryman.worker.options import WorkerOptions
 from ferryman.worker.trouble import LONGEST_PAUSE_SECONDS
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.database.identifiers import SchemaName
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.watch_role import Watch
+from ferryman.recovery.watch_role import WatchRole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ class World:
     looks: int = 0
 
     def __post_init__(self) -> None:
-        self.watch = Watch(SchemaName("graphile_worker"), self.rhythm)
+        self.watch = WatchRole(SchemaName("graphile_worker"), self.rhythm)
         self._next_look = self.now
         self._is_connected = True
         self._question: tuple[float, Any] | None = None

@@ -18,10 +18,10 @@ from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered, report
 from ferryman.hooks.reporting import Teller
 from ferryman.recovery import beat_session
 from ferryman.recovery.beat_session import BeatSession
+from ferryman.recovery.config import RecoverySettings
 from ferryman.recovery.observation_log import SECONDS_TO_BE_BLIND, ObservationLog
 from ferryman.recovery.observer import LOOKS_TO_MEASURE
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.settings import RecoverySettings
 from ferryman.worker.duties import recovery_duty
 from tests.support.beats import Life, SteppedLife, holder_of, key_of, over_tcp, watcher
 from tests.support.fleet import idle_app
@@ -135,7 +135,7 @@ def test_a_login_may_take_longer_where_answers_are_slow(database: str, monkeypat
         for _ in range(3):
             life.step(2.0)
         assert opened == [16, 16, 16]
-        while life.beats.lease.is_safe(life.now):
+        while life.beats.window.is_safe(life.now):
             life.step(2.0)
         opened.clear()
         life.step(2.0)
@@ -412,7 +412,7 @@ def test_without_a_grace_a_worker_holds_no_session_lock_and_does_not_watch(
         assert key_of(connection, life.worker_id) is None
         assert watcher(connection) is None
         assert life.beats.goes_by_beats
-        assert life.beats.lease.is_safe(life.now + 100.0)
+        assert life.beats.window.is_safe(life.now + 100.0)
 
 
 def test_silence_adds_up_over_observers_that_do_not_live_long(database: str, tables: Tables) -> None:

@@ -40,7 +40,7 @@ def test_a_worker_is_registered_with_its_metadata_and_a_session_lock(
     key = key_of(connection, life.worker_id)
     assert row == (life.worker_id, {"host": "here", "pid": 1, "beat_interval": 30.0, "session_key": key}, True)
     assert holder_of(connection, key) is not None
-    assert life.beats.has_session
+    assert life.beats.window.has_session
     assert life.registered == [life.worker_id]
 
 
@@ -149,13 +149,13 @@ def test_a_worker_that_does_not_know_what_it_is_doing_beats_all_the_same(
 
 
 def test_the_lease_follows_the_answers_of_the_database(life: SteppedLife) -> None:
-    assert not life.beats.lease.is_safe(life.now)
+    assert not life.beats.window.is_safe(life.now)
 
     life.step()
 
-    assert life.beats.last_acknowledged == life.now
-    assert life.beats.lease.is_safe(life.now + 7.9)
-    assert not life.beats.lease.is_safe(life.now + 8.0)
+    assert life.beats.window.beaten_at == life.now
+    assert life.beats.window.is_safe(life.now + 7.9)
+    assert not life.beats.window.is_safe(life.now + 8.0)
 
 
 async def test_a_closed_worker_is_forgotten_and_its_lock_is_free(
@@ -194,13 +194,13 @@ def test_a_swept_worker_goes_on_under_a_new_id(life: SteppedLife, connection: ps
     assert life.worker_id != old
     assert beat_of(connection, old) is None
     assert beat_of(connection, life.worker_id) is not None
-    assert life.beats.lease.is_safe(life.now)
+    assert life.beats.window.is_safe(life.now)
 
 
 def test_the_lease_has_begun_when_the_worker_hears_that_it_is_registered(database: str) -> None:
     life = SteppedLife(database)
     was_safe = []
-    life.beats._membership._on_registered = lambda _: was_safe.append(life.beats.lease.is_safe(life.now))
+    life.beats._membership._on_registered = lambda _: was_safe.append(life.beats.window.is_safe(life.now))
     with closing(life.beats):
         life.step()
 
@@ -212,7 +212,7 @@ def test_the_lease_has_ended_when_the_worker_hears_that_it_was_swept(
 ) -> None:
     was_safe = []
     new_id = life.beats._on_swept
-    life.beats._on_swept = lambda old: (was_safe.append(life.beats.lease.is_safe(life.now)), new_id(old))[1]
+    life.beats._on_swept = lambda old: (was_safe.append(life.beats.window.is_safe(life.now)), new_id(old))[1]
     life.step()
     sweep(connection, life.worker_id)
     life.step(2.0)
@@ -225,7 +225,7 @@ def test_the_lease_has_ended_when_the_worker_hears_that_it_was_swept(
     life.step(0.2)
 
     assert was_safe == [False, False]
-    assert life.beats.lease.is_safe(life.now)
+    assert life.beats.window.is_safe(life.now)
 
 
 def test_a_beat_never_brings_a_swept_worker_back(life: SteppedLife, connection: psycopg.Connection) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ferryman.database.sessions import AsyncSession
 from ferryman.queries.recovering import list_waiting, mark_started
 from ferryman.recovery.config import WorkerRecoveryConfig
-from ferryman.recovery.metadata import worker_metadata
+from ferryman.recovery.membership import worker_metadata
 from tests.support.sweeps import seen, sweep_as_worker
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from ferryman.recovery.membership import Membership
 from ferryman.recovery.observation_log import HeldLock, ObservationLog
 from ferryman.recovery.reconnecting import Reconnecting
 from ferryman.recovery.rhythm import LONGEST_CONNECT_SECONDS
-from ferryman.recovery.safety_window import Lease
-from ferryman.recovery.watch_role import Watch
+from ferryman.recovery.safety_window import SafetyWindow
+from ferryman.recovery.watch_role import WatchRole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -75,10 +75,10 @@ class Beats:
         self._on_dead = on_dead
         self._state = state
         self.clock = clock
-        self.lease = Lease(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
+        self.window = SafetyWindow(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
         self._on_swept = on_swept
-        self._membership = Membership(worker_id, metadata, on_swept=self._end_lease, on_registered=on_registered)
-        self._watch = Watch(schema, rhythm)
+        self._membership = Membership(worker_id, metadata, on_swept=self._close_window, on_registered=on_registered)
+        self._watch = WatchRole(schema, rhythm)
         self._foreign_sweepers = ForeignSweepers(rhythm)
         self._reconnecting = Reconnecting(rhythm.longest_pause, clock)
         self._patience = ConnectPatience(rhythm.connect_seconds, LONGEST_CONNECT_SECONDS)
@@ -100,11 +100,6 @@ class Beats:
         return self._membership.worker_id
 
     @property
-    def last_acknowledged(self) -> float:
-        """When the last beat was sent that the database has confirmed, by the clock of `ferryman.clocks`."""
-        return self.lease.last_acknowledged
-
-    @property
     def goes_by_beats(self) -> bool:
         """True if sessions say nothing: behind a pooler, or without a `lost_session_grace`."""
         session = self._session
@@ -114,11 +109,6 @@ class Beats:
     def is_watching(self) -> bool:
         """Whether this worker is the one that watches the sessions of the others."""
         return self._watch.is_ours
-
-    @property
-    def has_session(self) -> bool:
-        """Whether sessions are the worker's own; behind a pooler they are not, and nobody has the watch."""
-        return self.lease.has_session
 
     def attended(self, deaths: Iterable[Death]) -> None:
         """Note that these dead workers were swept, or need not be. If none of them is for long, others get the watch.
@@ -160,8 +150,8 @@ class Beats:
         except (psycopg.Error, OSError) as error:
             self._lose_session()
             if isinstance(error, psycopg.errors.UndefinedTable):
-                self.lease.end()  # it has given way to a Rust worker's: nobody would recover what is started now
-            if not self._membership.was_tried or not self.lease.is_safe(self.clock()):
+                self.window.end()  # it has given way to a Rust worker's: nobody would recover what is started now
+            if not self._membership.was_tried or not self.window.is_safe(self.clock()):
                 # Before that, a longer try on a server that is silent could cost a live worker its jobs.
                 self._patience.failed(error)
             return self._reconnecting.pause_after(error)
@@ -200,8 +190,8 @@ class Beats:
     def _enter(self, session: BeatSession) -> None:
         sent = self.clock()
         self._membership.join(session)
-        self.lease.begin(has_session=session.key is not None)
-        self.lease.beaten(sent)
+        self.window.begin(has_session=session.key is not None)
+        self.window.beaten(sent)
         self._membership.tell()
         self._foreign_sweepers.look(functools.partial(self._ask, session), sent)
         self._next_beat = sent + self._foreign_sweepers.beat
@@ -220,11 +210,11 @@ class Beats:
             self._membership.was_swept()
             self._enter(session)
         elif is_due:
-            self.lease.beaten(sent)
+            self.window.beaten(sent)
             self._foreign_sweepers.told(functools.partial(self._ask, session), sent, are_there=rows[0][-1])
             self._next_beat = sent + self._foreign_sweepers.beat
         else:
-            self.lease.proved(sent)
+            self.window.proved(sent)
         if self._watch.may_be_stuck:
             self._free_watch(session)
         if silences := self._watch.silences_to_note:
@@ -258,8 +248,8 @@ class Beats:
             logger.exception("heartbeat met an error and goes on", extra={"event": "beats_met_error"})
             return None
 
-    def _end_lease(self, old_id: str) -> str:
-        self.lease.end()
+    def _close_window(self, old_id: str) -> str:
+        self.window.end()
         return self._on_swept(old_id)
 
     def _free_watch(self, session: BeatSession) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from ferryman.recovery.settings import BEATS_BEFORE_SILENCE
+from ferryman.recovery.config import BEATS_BEFORE_SILENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ class Dead(msgspec.Struct, frozen=True):
         return self.worker_id, self.last_heartbeat_at
 
 
-class Suspicion(msgspec.Struct, frozen=True):
+class Suspect(msgspec.Struct, frozen=True):
     """A worker that may be dead, since when in observed time, and how long each of the thresholds is."""
 
     beat: datetime
@@ -139,7 +139,7 @@ class ObservedTime:
         return seconds - min(self._round_trips) > self._longest_gap / 2
 
 
-class Observer:
+class SilenceObserver:
     """Knows who is under suspicion. It is told of each look, and says who is dead.
 
     grace: how long a lost session, without a beat, makes a worker dead; after each gap it starts anew
@@ -153,8 +153,8 @@ class Observer:
         self._silences = silences
         self._settling = settling
         self._time = ObservedTime(longest_gap)
-        self._lost: dict[str, Suspicion] = {}
-        self._silent: dict[str, Suspicion] = {}
+        self._lost: dict[str, Suspect] = {}
+        self._silent: dict[str, Suspect] = {}
         self._late: dict[str, float] = {}
         """Workers that have missed beats, and what is noted of their silence."""
 
@@ -231,17 +231,17 @@ class Observer:
         return sorted({max(silence, least) for silence in self._silences})
 
     def _continued(
-        self, before: dict[str, Suspicion], signs: Sequence[tuple[Sign, Sequence[float]]]
-    ) -> dict[str, Suspicion]:
+        self, before: dict[str, Suspect], signs: Sequence[tuple[Sign, Sequence[float]]]
+    ) -> dict[str, Suspect]:
         """Suspects of this look. One that has beaten since the look before is a new suspect."""
         return {
             sign.worker_id: known
             if (known := before.get(sign.worker_id)) is not None and known.beat == sign.beat
-            else Suspicion(sign.beat, self._time.now - sign.noted_silence, limits)
+            else Suspect(sign.beat, self._time.now - sign.noted_silence, limits)
             for sign, limits in signs
         }
 
-    def _over(self, suspects: dict[str, Suspicion], reason: Reason) -> list[Dead]:
+    def _over(self, suspects: dict[str, Suspect], reason: Reason) -> list[Dead]:
         now = self._time.now
         return [
             Dead(worker_id, suspicion.beat, reason, now - suspicion.since, passed)
@@ -252,6 +252,6 @@ class Observer:
     def _seconds_to_settle(self) -> float:
         return self._settling - (self._time.now - self._time.last_gap)
 
-    def _earliest(self, suspects: dict[str, Suspicion]) -> float | None:
+    def _earliest(self, suspects: dict[str, Suspect]) -> float | None:
         times = (one.next_limit_in(self._time.now) for one in suspects.values())
         return min((seconds for seconds in times if seconds is not None), default=None)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ferryman.database.steps import Call, Steps
-    from ferryman.recovery.settings import RecoverySettings
+    from ferryman.recovery.config import RecoverySettings
 
 BATCH = 500
 MOST_BATCHES = 200

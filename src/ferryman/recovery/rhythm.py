@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferryman.recovery.settings import RecoverySettings
+    from ferryman.recovery.config import RecoverySettings
 
 LOOK_SECONDS = 2.5
 """With a poll every two seconds, an idle worker stays below one transaction per second."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 NEVER = float("-inf")
 
 
-class Lease:
+class SafetyWindow:
     """The other side of the observers' rules, with a margin: a worker that may be taken for dead starts nothing.
 
     Nobody takes a worker for dead before its session was missing for `grace`, or its beat unchanged for `threshold`.
@@ -18,13 +18,9 @@ class Lease:
         self._threshold = threshold - margin
         self._grace = grace - margin
         self.has_session = True
-        self._beaten_at = NEVER
+        self.beaten_at = NEVER
+        """When the newest heartbeat was sent that the database has confirmed."""
         self._proved_at = NEVER
-
-    @property
-    def last_acknowledged(self) -> float:
-        """When the last beat was sent that the database has confirmed."""
-        return self._beaten_at
 
     def begin(self, *, has_session: bool) -> None:
         """Say whether there is a session that could be missed; behind a pooler there is none."""
@@ -32,7 +28,7 @@ class Lease:
 
     def beaten(self, at: float) -> None:
         """Note a beat."""
-        self._beaten_at = self._proved_at = at
+        self.beaten_at = self._proved_at = at
 
     def proved(self, at: float) -> None:
         """Note that the session was alive, and the worker still registered."""
@@ -40,10 +36,10 @@ class Lease:
 
     def end(self) -> None:
         """Note that somebody has taken the jobs."""
-        self._beaten_at = self._proved_at = NEVER
+        self.beaten_at = self._proved_at = NEVER
 
     def is_safe(self, now: float) -> bool:
         """Whether a job that was claimed earlier may be started."""
-        if now - self._beaten_at >= self._threshold:
+        if now - self.beaten_at >= self._threshold:
             return False
         return not self.has_session or now - self._proved_at < self._grace

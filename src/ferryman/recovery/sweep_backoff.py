@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FIRST_PAUSE_SECONDS = 2.0
 
 
-class VainSweeps:
+class SweepBackoff:
     """Knows which of the dead were swept and are dead all the same. Each sweep reads all jobs, so it must not be often.
 
     longest_pause: seconds between two sweeps of the same worker, after some in vain

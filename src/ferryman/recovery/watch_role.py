@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ferryman.queries import beating
-from ferryman.recovery.observer import Observer, Sign
+from ferryman.recovery.observer import Sign, SilenceObserver
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,13 +44,13 @@ TICKS_WITHOUT_SWEEPS = 24
 """For so long, one that did not sweep leaves the watch to others, unless it sweeps after all."""
 
 
-class Watch:
+class WatchRole:
     """What to ask at the next look, what the answer means, and when to look again."""
 
     def __init__(self, schema: SchemaName, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
         self._key = beating.watch_key(schema)
-        self._observer = Observer(
+        self._observer = SilenceObserver(
             grace=rhythm.settling,
             silences=[rhythm.silent_after, *rhythm.longer_silences],
             settling=rhythm.settling,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Wait
 from ferryman.queries import beating, recovering
-from ferryman.recovery.observer import Observer, Sign
+from ferryman.recovery.observer import Sign, SilenceObserver
 from ferryman.recovery.rhythm import LONGEST_SETTLING_SECONDS, LOOK_SECONDS
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, not
     suspects: the newest heartbeat of each, in microseconds
     notes: whether to write down what was observed
     """
-    observer = Observer(grace=0.0, silences=[0.0], settling=0.0, longest_gap=2 * LOOK_SECONDS)
+    observer = SilenceObserver(grace=0.0, silences=[0.0], settling=0.0, longest_gap=2 * LOOK_SECONDS)
     has_logged = False
     while True:
         sent = clock()
