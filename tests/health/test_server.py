@@ -306,7 +306,7 @@ def _judged(version: int, *, is_standby: bool = False) -> Finding:
 
 
 def test_limits_must_be_more_than_nothing() -> None:
-    with pytest.raises(ConfigurationError, match="pinned_for must be more than nothing"):
+    with pytest.raises(ConfigurationError, match="pinned_for must be positive"):
         HealthLimits(pinned_for=timedelta())
 
 

@@ -19,7 +19,7 @@ from ferryman.hooks.reporting import Teller
 from ferryman.recovery import beat_session
 from ferryman.recovery.beat_session import BeatSession
 from ferryman.recovery.config import RecoverySettings
-from ferryman.recovery.observation_log import SECONDS_TO_BE_BLIND, ObservationLog
+from ferryman.recovery.observation_log import BLIND_SECONDS, ObservationLog
 from ferryman.recovery.observer import LOOKS_TO_MEASURE
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.worker.duties import recovery_duty
@@ -178,7 +178,7 @@ def test_a_minute_in_which_nothing_could_be_observed_is_logged_once(caplog: pyte
     now = 1000.0
     log = ObservationLog(DEFAULT, lambda: now)
     for _ in range(40):
-        now += SECONDS_TO_BE_BLIND / 20
+        now += BLIND_SECONDS / 20
         log.observed(0.0)
     assert len(logged(caplog, "observation_failed")) == 1
 
@@ -357,7 +357,7 @@ async def test_a_hook_that_takes_too_long_is_cancelled_and_named(caplog: pytest.
 async def test_events_that_hooks_did_not_hear_before_the_end_are_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reporting, "SECONDS_TO_CLOSE", 0.01)
+    monkeypatch.setattr(reporting, "CLOSE_SECONDS", 0.01)
     hooks = HookRegistry()
 
     @hooks.on(WorkerRecovered)
@@ -457,7 +457,7 @@ async def test_the_holder_of_the_lock_of_sweeps_is_named_in_the_log(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(recovery_duty, "SECONDS_HELD", 0.3)
+    monkeypatch.setattr(recovery_duty, "HELD_SECONDS", 0.3)
     connection.execute("select pg_advisory_lock(%s, hashtext('graphile_worker'))", [0x46525357])
     job = tables.held_job(tables.worker("dead", session_key=12345))
 

@@ -227,9 +227,9 @@ async def test_a_worker_that_says_nonsense_about_itself_is_swept_all_the_same(
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"sweep_threshold": timedelta()}, "sweep_threshold must be more than nothing; got 0 s"),
+        ({"sweep_threshold": timedelta()}, "sweep_threshold must be positive; got 0 s"),
         ({"sweep_threshold": 60}, "sweep_threshold must be a timedelta, not int"),
-        ({"recovery_delay": timedelta(seconds=-1)}, "recovery_delay must be nothing or more; got -1 s"),
+        ({"recovery_delay": timedelta(seconds=-1)}, "recovery_delay must be 0 or more; got -1 s"),
         ({"worker_ids": "worker-1"}, "worker_ids must be a list of ids; got the single string 'worker-1'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Where the scheduler gets its time from, and how it waits."""
+"""The clock of the scheduler: how it reads the time, and how it waits."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 LONGEST_NAP_SECONDS = 15.0
-"""A machine that was suspended, or whose clock was set, is noticed within this time."""
+"""A suspended machine, or a clock that was set, is noticed within this time."""
 
 
 class Clock(Protocol):
-    """Tells the time and waits for it."""
+    """A clock that can be read and waited for."""
 
     def now(self) -> datetime:
-        """The time, with a zone."""
+        """The time, with a time zone."""
 
     async def sleep_until(self, moment: datetime) -> None:
-        """Come back at this moment, or somewhat before when the clock was set."""
+        """Return at this moment, or somewhat earlier if the clock was set."""
 
 
 class SystemClock:
@@ -28,7 +28,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     async def sleep_until(self, moment: datetime) -> None:
-        """Come back at this moment, but never later than it seemed at first: the clock may be set back meanwhile."""
+        """Return at this moment, but never later than it seemed at first: the clock can be set back meanwhile."""
         loop = asyncio.get_running_loop()
         latest = loop.time() + (moment - self.now()).total_seconds()
         while (left := min((moment - self.now()).total_seconds(), latest - loop.time())) > 0:  # noqa: ASYNC110 - clocks announce nothing

@@ -1,4 +1,4 @@
-"""Lifecycle hooks: events to watch or to decide, and the registry of their handlers."""
+"""Hooks: events that your handlers observe or decide, and the registry of handlers."""
 
 from ferryman.hooks.answers import (
     Continue,

@@ -1,4 +1,4 @@
-"""Reports events to hooks, apart from the work that they are about: a slow hook delays no outcome, sweep or crontab."""
+"""Reports events to hooks in tasks of its own, so that a slow hook delays no outcome, sweep or crontab."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 logger = logging.getLogger("ferryman.hooks")
 
 OBSERVER_LIMIT = timedelta(seconds=10)
-"""How long a handler may take for one event of a sweep or a crontab, as long as one that decides."""
-SECONDS_TO_CLOSE = 2.0
+"""How long a handler may take for one event of a sweep or a crontab: as long as an interceptor."""
+CLOSE_SECONDS = 2.0
 MOST_EVENTS = 10_000
-"""Beyond this many events that wait for a slow handler, further ones are dropped."""
+"""If more events than this wait for a slow handler, further ones are dropped."""
 
 
 class Telling(Generic[T]):
@@ -109,7 +109,7 @@ class Teller:
     async def close(self) -> None:
         """Tell of the rest, if that can be done soon."""
         try:
-            async with asyncio.timeout(SECONDS_TO_CLOSE):
+            async with asyncio.timeout(CLOSE_SECONDS):
                 await self.told()
         except TimeoutError:
             _log_dropped(self._telling.close())

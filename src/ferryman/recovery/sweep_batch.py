@@ -36,7 +36,7 @@ class SweepBatch:
     is_last: bool
 
     def decisions(self, rules: CrashRules, answers: Answers | None) -> Iterator[tuple[CrashFacts, Decision]]:
-        """What to do with which job. A job that hooks should have been asked about, but were not, is left for later."""
+        """Each job with its decision. A job that waits for the answer of a hook is left for later."""
         for facts in self.facts:
             claim = (facts.job_id, facts.token)
             if answers is not None and claim not in answers and not facts.is_superseded:
@@ -47,7 +47,7 @@ class SweepBatch:
                 yield facts, decision
 
     def skipped(self, answers: Answers) -> dict[int, str]:
-        """Jobs that hooks leave locked, and their workers."""
+        """The jobs that hooks left locked, with their workers."""
         return {
             facts.job_id: facts.worker_id
             for facts in self.facts
@@ -72,9 +72,9 @@ def lock_batch(sweep: Sweep, workers: Sequence[DeadWorker], after: int) -> Steps
 
 
 def ask_hooks(sweep: Sweep, batch: SweepBatch) -> Steps[Answers]:
-    """Ask hooks about each job that would be recovered, with nothing locked, for as long as our patience lasts.
+    """Ask hooks about each job that would be recovered, with nothing locked, until `patience_seconds` are over.
 
-    About the first one in any case, so that sweeps come to an end however slow the machine is.
+    They are always asked about the first job, so that sweeps make progress on any machine.
     """
     asked = {facts.job_id: facts for facts, _ in batch.decisions(sweep.rules, None) if not facts.is_superseded}
     rows = yield recovering.read_interrupted_jobs([*asked])

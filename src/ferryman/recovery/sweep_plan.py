@@ -32,20 +32,20 @@ PATIENCE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """How to sweep, and for whom.
+    """How to sweep.
 
     schema_name: the schema to sweep
     settings: thresholds and policies
-    recovered_by: the id of the worker that sweeps, or a name for whoever else does
-    hooks: asked and told about the jobs
-    options: what is different this time
-    observed: what a worker has seen itself of the others; None: the age of their beats decides
-    finds_orphans: whether to look for locks of workers that are not registered, which reads all jobs
+    recovered_by: the id of the worker that sweeps, or a name for the program that does
+    hooks: interceptors decide about the jobs, observers hear of them
+    options: what differs from the settings this time
+    observed: the dead workers that a worker has observed; None: the age of the heartbeats decides who is suspect
+    finds_orphans: whether to look for locks of workers that are not registered, which reads the whole jobs table
     batch: jobs in a transaction
-    hook_seconds: how long hooks may think about one job
-    patience_seconds: after so long hooks are asked about no more jobs of a batch; the next sweep asks about the rest
-    clock: by which silent workers are watched
-    tracing: told of the attempts that died
+    hook_seconds: how long a hook may take to decide about one job
+    patience_seconds: after this long, hooks are asked about no more jobs of a batch; the next sweep asks about the rest
+    clock: the clock by which silent workers are watched
+    tracing: gets spans of the attempts that died
     """
 
     schema_name: str
@@ -63,17 +63,17 @@ class Sweep:
 
     @property
     def asks(self) -> bool:
-        """Whether hooks decide about each job."""
+        """True if hooks decide about each job."""
         return self.hooks.wants(JobRecovery)
 
     @property
     def batch_size(self) -> int:
-        """How many jobs are recovered at a time."""
+        """How many jobs are recovered in one transaction."""
         return min(self.batch, HOOK_BATCH) if self.asks and not self.options.dry_run else self.batch
 
     @property
     def is_by_hand(self) -> bool:
-        """True if only the age of the beats tells who may be dead."""
+        """True if only the age of the heartbeats shows which workers may be dead."""
         return self.observed is None and self.options.worker_ids is None
 
     @property
@@ -89,7 +89,7 @@ class Sweep:
 
     @property
     def rules(self) -> CrashRules:
-        """What a crash means this time."""
+        """The settings about crashes, with the options of this sweep."""
         given, settings = self.options.recovery_delay, self.settings
         return CrashRules(
             recovery_delay=(settings.recovery_delay if given is None else given).total_seconds(),
@@ -103,7 +103,7 @@ class Sweep:
 
 @dataclass(slots=True)
 class SweepProgress:
-    """What a sweep has done so far, and the events to tell of it."""
+    """What a sweep has done so far, and the events to report."""
 
     events: list[Observer] = field(default_factory=list)
     unregistered: Sequence[UnregisteredWorker] = ()
@@ -113,12 +113,12 @@ class SweepProgress:
     unreadable: list[int] = field(default_factory=list)
     dead_worker_ids: tuple[str, ...] = ()
     after: int = 0
-    """The newest job that was looked at."""
+    """The largest job id that was handled."""
     was_overtaken: bool = False
-    """Whether somebody else took the lock between two batches."""
+    """True if another sweep took the lock between two batches."""
 
     def result(self) -> SweepStaleWorkersResult:
-        """What the caller learns."""
+        """The result that the caller gets."""
         return SweepStaleWorkersResult(
             worker_ids=self.dead_worker_ids,
             recovered_count=len(self.recoveries),

@@ -1,10 +1,10 @@
-"""One pass that finds dead workers and takes their jobs away.
+"""One sweep: finds dead workers and recovers their jobs.
 
-Each batch is a transaction of its own: it takes the lock of sweeps, checks that the workers are still dead, locks the
-rows of the jobs, reads what is known about them, and carries out what was decided. Hooks are asked between two such
-transactions, without any lock; the second one starts from what is true by then. So a slow hook delays nobody else, and
-a sweep that ends half-way has done some batches whole and left the others for the next one. Hooks that only observe are
-told when everything is written.
+Each batch is a transaction: it takes the sweep lock, checks that the workers are still dead, locks the rows of the
+jobs, reads what is known about them, and carries out the decisions. Hooks are asked between two such transactions,
+while nothing is locked; the second one starts from what is true by then. So a slow hook delays no other session, and a
+sweep that stops half-way has done some batches whole and left the rest for the next one. Events are reported to hooks
+once everything is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ferryman.database.steps import Commit, Rollback, Transaction, Wait
 from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.queries import managing, recovering
 from ferryman.recovery.crashes import DeadWorker
-from ferryman.recovery.recovery_reports import DeadAttempts, job_events, jobs_to_tell_of, sweep_events, tell
+from ferryman.recovery.recovery_reports import DeadAttempts, job_events, jobs_to_report, report, sweep_events
 from ferryman.recovery.silence_check import still_silent
 from ferryman.recovery.sweep_batch import ask_hooks, lock_batch
 from ferryman.recovery.sweep_plan import SweepProgress
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ferryman.recovery.sweep_plan import Sweep
 
 LOCK_ATTEMPTS = 20
-SECONDS_BETWEEN_ATTEMPTS = 0.1
+LOCK_PAUSE_SECONDS = 0.1
 _DATA_CLASSES = ("22", "23", "54")
 """SQLSTATEs of values that are out of range, violate a constraint, or are too large."""
 
@@ -47,19 +47,19 @@ logger = logging.getLogger("ferryman.recovery")
 
 
 def sweep_once(sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
-    """Sweep, and tell hooks of it. While somebody else sweeps this schema, do nothing and say so."""
+    """Sweep, and report it to hooks. If another sweep of this schema is running, do nothing (`is_already_running`)."""
     progress = SweepProgress()
     try:
         result = yield from sweep_into(progress, sweep)
     except FerrymanError:
-        yield from tell(sweep.hooks, progress.events)
+        yield from report(sweep.hooks, progress.events)
         raise
-    yield from tell(sweep.hooks, progress.events)
+    yield from report(sweep.hooks, progress.events)
     return result
 
 
 def sweep_into(progress: SweepProgress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
-    """Like `sweep_once`, and leave the events to the caller, also when the sweep ends half-way."""
+    """Like `sweep_once`, but leave the events to the caller, even if the sweep stops half-way."""
     if not (yield from _begin(sweep)):
         return SweepStaleWorkersResult(is_already_running=True)
     workers, progress.unregistered = yield from _find_workers(sweep)
@@ -73,7 +73,7 @@ def sweep_into(progress: SweepProgress, sweep: Sweep) -> Steps[SweepStaleWorkers
     if sweep.options.dry_run:
         found = yield from _foreseen(sweep, workers, progress.unregistered)
         return found
-    is_open = True  # whether the transaction of the search can go on with the first batch
+    is_open = True  # the transaction of the search is used for the first batch
     while workers:
         if not is_open and not (yield from _begin_again(sweep)):
             progress.was_overtaken = True
@@ -97,17 +97,17 @@ def _begin(sweep: Sweep) -> Steps[bool]:
 
 
 def _begin_again(sweep: Sweep) -> Steps[bool]:
-    """Go on with a sweep. Somebody may have come in between, but not for long if there is nothing to be found."""
+    """Take the lock again. Another sweep may have come in between; if it finds nothing, it does not take long."""
     for _ in range(LOCK_ATTEMPTS):
         is_alone = yield from _begin(sweep)
         if is_alone:
             return True
-        yield Wait(SECONDS_BETWEEN_ATTEMPTS)
+        yield Wait(LOCK_PAUSE_SECONDS)
     return False
 
 
 def _find_workers(sweep: Sweep) -> Steps[tuple[Sequence[DeadWorker], Sequence[UnregisteredWorker]]]:
-    """The dead, and those of whom it is not known, since they never registered."""
+    """Find the dead workers, and the holders of locks that never registered, of which it is not known."""
     named, settings = sweep.options.worker_ids, sweep.settings
     silent = yield recovering.find_silent_workers(
         threshold=sweep.threshold,
@@ -135,7 +135,7 @@ def _find_workers(sweep: Sweep) -> Steps[tuple[Sequence[DeadWorker], Sequence[Un
             unregistered.append(
                 UnregisteredWorker(worker_id=worker_id, jobs=jobs, job_ids=tuple(job_ids), seconds=seconds)
             )
-    # Whoever sweeps is alive, whatever has become of its own beats.
+    # The worker that sweeps is alive, whatever has happened to its own heartbeats.
     return [worker for worker in found if worker.id != sweep.recovered_by], unregistered
 
 
@@ -149,7 +149,7 @@ def _observation(dead: Dead) -> Mapping[str, Any]:
 
 
 def _recover_batch_or_each(sweep: Sweep, workers: Sequence[DeadWorker], progress: SweepProgress) -> Steps[bool]:
-    """Recover the next jobs. If PostgreSQL refuses to, because of a value in one row, recover them one by one."""
+    """Recover the next jobs. If PostgreSQL rejects a value in one row, recover them one by one."""
     try:
         is_last = yield from _recover_batch(sweep, workers, progress)
     except DatabaseError as error:
@@ -166,7 +166,7 @@ def _recover_batch_or_each(sweep: Sweep, workers: Sequence[DeadWorker], progress
 
 
 def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: SweepProgress) -> Steps[bool]:
-    """Recover the next job, or set it aside."""
+    """Recover the next job, or report it as unreadable."""
     if not (yield from _begin_again(sweep)):
         progress.was_overtaken = True
         return True
@@ -191,12 +191,12 @@ def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: Sweep
 
 
 def _is_about_data(error: DatabaseError) -> bool:
-    """True if a value in a row is to blame, so that the other rows can still be recovered."""
+    """True if a value in a row caused the error, so that the other rows can still be recovered."""
     return (sqlstate_of(error) or "").startswith(_DATA_CLASSES)
 
 
 def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: SweepProgress) -> Steps[bool]:
-    """Recover the next jobs in the transaction that is open; says whether they were the last."""
+    """Recover the next jobs in the open transaction. Returns True if they were the last."""
     batch = yield from lock_batch(sweep, workers, progress.after)
     answers: Answers | None = None
     if sweep.asks and batch.facts:
@@ -207,7 +207,7 @@ def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: SweepP
         batch = yield from lock_batch(sweep, workers, progress.after)
 
     decided = {facts.job_id: (facts, decision) for facts, decision in batch.decisions(sweep.rules, answers)}
-    jobs = yield from jobs_to_tell_of(sweep.hooks, [*decided])
+    jobs = yield from jobs_to_report(sweep.hooks, [*decided])
     died = yield from _died(sweep, decided)
     rows: Sequence[Row] = ()
     if decided:
@@ -230,7 +230,7 @@ def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: SweepP
 
 
 def _died(sweep: Sweep, decided: Mapping[int, tuple[CrashFacts, Decision]]) -> Steps[DeadAttempts]:
-    """The attempts that died, for a tracing library. Without one, nothing is read."""
+    """The attempts that died, for a tracing library. Reads nothing without one."""
     if sweep.tracing is None or not decided:
         return DeadAttempts()
     rows = yield recovering.read_interrupted_jobs(
@@ -240,7 +240,7 @@ def _died(sweep: Sweep, decided: Mapping[int, tuple[CrashFacts, Decision]]) -> S
 
 
 def _forget(batch: SweepBatch, progress: SweepProgress) -> Steps[None]:
-    """Let go of workers that hold nothing any more. Those that were only slow keep everything else."""
+    """Remove dead workers that hold no job any more. Those that were only slow stay registered."""
     dead = [worker for worker in batch.workers.values() if worker.is_dead]
     progress.dead_worker_ids = tuple(worker.id for worker in dead)
     if not dead:
@@ -254,7 +254,7 @@ def _forget(batch: SweepBatch, progress: SweepProgress) -> Steps[None]:
 def _foreseen(
     sweep: Sweep, workers: Sequence[DeadWorker], unregistered: Sequence[UnregisteredWorker]
 ) -> Steps[SweepStaleWorkersResult]:
-    """What a sweep would do if hooks had nothing to say."""
+    """The result of a dry run: what a sweep would do if no hook decided otherwise."""
     recoveries: list[Recovery] = []
     after, is_last = 0, not workers
     while not is_last:
