@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ferryman.database.failures import message_of, sqlstate_of
+from ferryman.database.failures import DATA_ERRORS, message_of, sqlstate_of
 from ferryman.database.steps import Commit, Rollback, Transaction, Wait
 from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.queries import managing, recovering
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 LOCK_ATTEMPTS = 20
 LOCK_PAUSE_SECONDS = 0.1
-_DATA_CLASSES = ("22", "23", "54")
-"""SQLSTATEs of values that are out of range, violate a constraint, or are too large."""
 
 logger = logging.getLogger("ferryman.recovery")
 
@@ -192,7 +190,7 @@ def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: Sweep
 
 def _is_about_data(error: DatabaseError) -> bool:
     """True if a value in a row caused the error, so that the other rows can still be recovered."""
-    return (sqlstate_of(error) or "").startswith(_DATA_CLASSES)
+    return (sqlstate_of(error) or "").startswith(DATA_ERRORS)
 
 
 def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: SweepProgress) -> Steps[bool]:
