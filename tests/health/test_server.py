@@ -335,7 +335,7 @@ def test_a_server_that_looks_for_deadlocks_after_a_second_is_well(sync_client: S
     finding = one(sync_client, "deadlock_timeout")
 
     assert finding.severity is Severity.OK
-    assert finding.seen == "deadlocks are looked for after 1,000 ms for this session"
+    assert finding.seen == "PostgreSQL looks for deadlocks after 1,000 ms for this session"
 
 
 @pytest.mark.parametrize(

@@ -174,5 +174,5 @@ def test_a_payload_with_which_the_task_could_not_run_is_refused(task: Any, paylo
 
 
 def test_what_is_not_a_task_is_refused() -> None:
-    with pytest.raises(CrontabError, match="a schedule is for a task, or for the identifier of one"):
+    with pytest.raises(CrontabError, match="a schedule needs a task, or the identifier of one"):
         Cron.every_minute(lambda: None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Field(NamedTuple):
-    """One of the five fields: its name, its smallest and its largest value."""
+    """A field of a pattern: its name, its smallest and its largest value."""
 
     name: str
     least: int

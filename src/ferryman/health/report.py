@@ -56,9 +56,9 @@ class Finding:
     """The name of the check."""
     severity: Severity
     seen: str
-    """What the check saw, in one sentence."""
+    """The observation, in one sentence."""
     meaning: str | None = None
-    """What that means; None if nothing is wrong."""
+    """The meaning of the observation; None if nothing is wrong."""
     remedies: tuple[str, ...] = ()
     """Commands of Ferryman or SQL statements that fix it, in the order in which to run them."""
     repair: Repair | None = None

@@ -134,18 +134,18 @@ class ShutdownReason(Enum):
 
 
 class LocalQueueMode(Enum):
-    """What a local queue is doing."""
+    """The state of a local queue."""
 
     STARTING = "starting"
-    """It has not started yet."""
+    """Not started yet."""
     POLLING = "polling"
-    """It holds no jobs and looks for some."""
+    """Holds no jobs, and looks for some."""
     WAITING = "waiting"
-    """It holds jobs that wait for a free slot."""
+    """Holds jobs that wait for a free slot."""
     TTL_EXPIRED = "ttl_expired"
-    """It held jobs for too long and gave them back."""
+    """Held jobs for too long, and gave them back."""
     RELEASED = "released"
-    """It has stopped and gave back what it held."""
+    """Stopped, and gave back the jobs that it held."""
 
 
 class SettleOutcome(Enum):

@@ -1,4 +1,4 @@
-"""One registered handler: checked when it is registered, named in the log, and its errors contained."""
+"""A registered handler: checked when it is registered, named in the log, and its errors contained."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _check_parameters(made: Hook) -> None:
 
 
 def _is(test: Callable[[object], bool], handler: object) -> bool:
-    """Whether a function, or an object that is called like one, is of a kind. `functools.partial` is seen through."""
+    """True if a handler passes the test: a function, an object with `__call__`, or a `functools.partial` of one."""
     handler = _unwrapped(handler)
     return test(handler) or (callable(handler) and test(type(handler).__call__))
 

@@ -38,7 +38,7 @@ _PATIENCE: dict[str, Any] = {
 
 
 class BeatSession:
-    """One connection, from its opening to its loss.
+    """A heartbeat connection, from its opening to its loss.
 
     `key` is the number of the session lock that it holds. It is None behind a pooler, where no session is the worker's
     own, and for a worker without a `lost_session_grace`.

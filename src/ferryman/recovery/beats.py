@@ -249,7 +249,7 @@ class Beats:
             self._patience.expect(ROUND_TRIPS_OF_A_LOGIN * round_trip)
 
     def _take_state(self, now: float) -> Mapping[str, Any] | None:
-        """What the worker is doing, once per interval. A failure must not cost a heartbeat."""
+        """Read what the worker is doing, once per interval. A failure must not cost a heartbeat."""
         if now + self._rhythm.tick <= self._next_state:  # heartbeats can come more often because of foreign sweepers
             return None
         self._next_state = now + self._rhythm.beat

@@ -98,7 +98,7 @@ class RecoverySettings:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """One sentence for each setting that is allowed but outside its usual bounds."""
+        """A sentence for each setting that is allowed but outside its usual bounds."""
         return tuple(
             f"worker_recovery.{name} is {_shown(value)}; usual are {_shown(least)} to {_shown(most)}"
             for name, (least, most) in _USUAL_SPANS.items()
@@ -216,7 +216,7 @@ def _shown(span: timedelta) -> str:
 _MEANINGS = dict(
     re.findall(r"^(\w+): (.+(?:\n {4}.+)*)", inspect.cleandoc(RecoverySettings.__doc__ or ""), re.MULTILINE)
 )
-"""What each setting means, by its name."""
+"""The meaning of each setting, by its name."""
 
 
 class RecoveryChoices(TypedDict, total=False):

@@ -54,7 +54,7 @@ class DeadWorker(msgspec.Struct, frozen=True):
 
 
 class CrashFacts(msgspec.Struct, frozen=True):
-    """What is known about a job that a dead worker holds. Rows come from `read_crash_facts.sql`.
+    """The facts about a job that a dead worker holds. Rows come from `read_crash_facts.sql`.
 
     suspicion: the suspicion that the job's flags store
     is_marked: True if the worker has marked the start of this claim
@@ -111,7 +111,7 @@ class CrashRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do with a job. `delay` is in seconds; None: no delay for "requeue", Graphile's for "retry"."""
+    """The decision about a job. `delay` is in seconds; None: no delay for "requeue", Graphile's for "retry"."""
 
     effect: Effect
     word: str

@@ -93,7 +93,7 @@ def worker_metadata(
     prefetches: bool,
     policies: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Mapping[str, Any]:
-    """What the row of a worker says about it, for sweepers and for people. Sweepers read the last six:
+    """The metadata of a worker's row, for sweepers and for people. Sweepers read the last six:
 
     prefetches: True if the worker claims ahead; if so, it marks starts as `must_be_marked` says
     beat_interval: its heartbeat interval in seconds; it is not silent before two of them

@@ -32,7 +32,7 @@ LOOKS_TO_MEASURE = 8
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What a look showed of another worker that may be dead."""
+    """The findings of a look about one worker that may be dead."""
 
     worker_id: str
     beat: datetime

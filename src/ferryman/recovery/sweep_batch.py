@@ -1,4 +1,4 @@
-"""One batch of a sweep: jobs of dead workers, locked, and the answers of hooks about them."""
+"""Locks and reads one batch of a sweep: jobs of dead workers. Asks hooks about them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferryman.recovery")
 
 Answers: TypeAlias = "Mapping[tuple[int, int], JobRecoveryResult]"
-"""What hooks answered, by job id and token."""
+"""The answers of hooks, by job id and token."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class Sweep:
 
 @dataclass(slots=True)
 class SweepProgress:
-    """What a sweep has done so far, and the events to report."""
+    """The progress of a sweep so far, and the events to report."""
 
     events: list[Observer] = field(default_factory=list)
     unregistered: Sequence[UnregisteredWorker] = ()

@@ -80,7 +80,7 @@ class UnregisteredWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStaleWorkersResult:
-    """What a sweep found and did.
+    """The result of a sweep.
 
     worker_ids: the dead workers
     recovered_count: how many jobs were recovered; 0 in a dry run
@@ -132,7 +132,7 @@ class LostWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerState:
-    """What a worker was doing when it sent a heartbeat.
+    """The state of a worker when it sent a heartbeat.
 
     slots: how many jobs it can run at the same time
     done, failed: attempts that have succeeded and failed since it started
@@ -152,7 +152,7 @@ class WorkerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    """One crash of a job: its worker died, or its own child process did; see `Recovery`.
+    """A crash of a job: its worker died, or its own child process did; see `Recovery`.
 
     reason: as in `Recovery`, or "child process died"
     """

@@ -1,4 +1,4 @@
-"""One sweep: finds dead workers and recovers their jobs.
+"""Sweeps once: finds dead workers and recovers their jobs.
 
 Each batch is a transaction: it takes the sweep lock, checks that the workers are still dead, locks the rows of the
 jobs, reads what is known about them, and carries out the decisions. Hooks are asked between two such transactions,

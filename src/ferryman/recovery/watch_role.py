@@ -90,7 +90,7 @@ class WatchRole:
 
     @property
     def silences_to_note(self) -> list[tuple[str, datetime, float]]:
-        """What later observers should know, while this one has not observed long enough to act on it."""
+        """Silences that later observers should know, while this one has not observed long enough to act on them."""
         is_wanted = self._is_full and self._observer.is_young
         return self._observer.silences_to_note if is_wanted else []
 
