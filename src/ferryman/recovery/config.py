@@ -246,20 +246,20 @@ class RecoveryChoices(TypedDict, total=False):
 class _Setter(Generic[V]):
     """Makes a method of a config that returns it with one setting changed; `help()` shows what the setting means."""
 
-    def __set_name__(self, _: type, name: str) -> None:
-        self.__name__ = self._name = name
-        self.__doc__ = _MEANINGS.get(name)
+    def __set_name__(self, owner: type, name: str) -> None:
+        def change(config: WorkerRecoveryConfig, value: V) -> WorkerRecoveryConfig:
+            choice: Any = {name: value}
+            return config.replaced(**choice)
+
+        change.__name__, change.__qualname__, change.__doc__ = name, f"{owner.__name__}.{name}", _MEANINGS.get(name)
+        self._change = change
 
     @overload
-    def __get__(self, config: None, _: type) -> _Setter[V]: ...
+    def __get__(self, config: None, _: type) -> Callable[[WorkerRecoveryConfig, V], WorkerRecoveryConfig]: ...
     @overload
     def __get__(self, config: WorkerRecoveryConfig, _: type) -> Callable[[V], WorkerRecoveryConfig]: ...
     def __get__(self, config: WorkerRecoveryConfig | None, _: type) -> Any:
-        return self if config is None else MethodType(self, config)
-
-    def __call__(self, config: WorkerRecoveryConfig, value: V) -> WorkerRecoveryConfig:
-        choice: Any = {self._name: value}
-        return config.replaced(**choice)
+        return self._change if config is None else MethodType(self._change, config)
 
 
 class WorkerRecoveryConfig:
