@@ -41,7 +41,7 @@ class ModelWorker:
         self.is_dead, self.has_session = True, False
 
     def live(self, now: float, clock: datetime) -> None:
-        """What it does at this moment, if the database is there."""
+        """Its action at this moment, if the database is there."""
         if self.is_dead or self.is_hung:
             return
         if not self.has_session:
@@ -105,7 +105,7 @@ class World:
         self.pass_time(LONGEST_RETURN)
 
     def stall(self, seconds: float) -> None:
-        """The database answers nobody for a while, and forgets nothing."""
+        """The database answers no worker for a while, and forgets nothing."""
         self.is_stalled = True
         self.pass_time(seconds)
         self.is_stalled = False

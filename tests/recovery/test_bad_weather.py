@@ -1,4 +1,4 @@
-"""Recovery goes on with slow answers, blocked loops and hooks that hang; what keeps it from doing so is logged."""
+"""Recovery continues with slow answers, blocked loops and hooks that hang. What stops it is logged."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ async def test_a_watcher_that_cannot_sweep_leaves_the_watch_to_a_worker_that_can
 async def test_a_blocked_event_loop_does_not_keep_others_from_recovering(
     fleet: Fleet, connection: psycopg.Connection
 ) -> None:
-    """The one that is blocked has the watch, and its thread goes on watching."""
+    """The blocked worker is the watcher, and its thread continues to watch."""
     [blocked] = await fleet.started(PATIENT, concurrency=1)
     await until(lambda: watcher(connection) is not None, "it watches")
     [blocking] = await fleet.add("compute", seconds=80.0)
@@ -416,7 +416,7 @@ def test_without_a_grace_a_worker_holds_no_session_lock_and_does_not_watch(
 
 
 def test_silence_adds_up_over_observers_that_do_not_live_long(database: str, tables: Tables) -> None:
-    """As in a crash loop behind a pooler, where no session tells. One that beats in between starts anew."""
+    """As in a crash loop behind a pooler, without session locks. A worker that beats in between starts anew."""
     rhythm = Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=None))
     for worker_id in ("silent", "late"):
         tables.worker(worker_id, age="1 hour", beat_interval=30)

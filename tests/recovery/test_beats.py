@@ -1,4 +1,4 @@
-"""Registration, beats and the session lock of a worker."""
+"""Registration, heartbeats and the session lock of a worker."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_it_beats_when_it_is_time_and_not_at_each_look(life: SteppedLife, connec
 def test_beside_a_rust_worker_whose_threshold_is_not_known_it_beats_at_each_look(
     life: SteppedLife, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rust's sweeper would take a live worker for dead whose beats are further apart than its threshold."""
+    """Rust's sweeper would sweep a live worker whose heartbeats are further apart than its threshold."""
     life.step()
     connection.execute("select graphile_worker.worker_heartbeat('graphile_worker_1', '{\"pid\": 7}')")
     for _ in range(13):
@@ -110,7 +110,7 @@ def test_no_more_than_one_statement_at_each_look(life: SteppedLife) -> None:
 def test_what_the_worker_is_doing_is_written_down_once_in_an_interval_and_costs_no_statement(
     database: str, connection: psycopg.Connection, is_beside_rust: bool
 ) -> None:
-    """Beside a Rust worker it beats at each look."""
+    """Beside a Rust worker each look sends a heartbeat."""
     if is_beside_rust:
         connection.execute("select graphile_worker.worker_heartbeat('graphile_worker_1')")
     figures = {"slots": 4, "running": 3, "done": 20, "failed": 1, "rss_bytes": 50_000_000, "loop_lag_seconds": 0.25}

@@ -1,4 +1,4 @@
-"""Behind a transaction pooler no session is a worker's own: it beats, and holds no locks."""
+"""Behind a transaction pooler no session is a worker's own: it sends heartbeats, and holds no locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks decide about each job of a dead worker, and are told what became of it."""
+"""Hooks decide about each job of a dead worker, and get the events of its recovery."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ async def test_a_hook_that_takes_too_long_counts_as_failed(
 async def test_hooks_that_are_slow_for_each_job_do_not_keep_a_sweep_from_ending(
     tables: Tables, sweeper: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was decided by then is done. The others stay with their worker, and the next sweep asks about them."""
+    """Decided jobs are recovered. The others stay with their worker, and the next sweep asks about them."""
     jobs = [tables.held_job(tables.worker()) for _ in range(3)]
     hooks = HookRegistry()
 

@@ -1,4 +1,4 @@
-"""A worker stops by itself before others may take it for dead."""
+"""A worker stops by itself before others could declare it dead."""
 
 from __future__ import annotations
 

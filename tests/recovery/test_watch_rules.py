@@ -1,4 +1,4 @@
-"""Who is taken for dead, in a model: never a worker that lives, and always one that does not."""
+"""The rules by which workers are declared dead, in a model: never a live worker, and always a dead one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers do for others: they sweep, ask and tell hooks, and forget old records."""
+"""Workers sweep for others, call hooks, and delete old records."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from tests.support.tables import Tables
 
 SECONDS_OF_WORK = 5.0
-"""What a busy machine may need on top."""
+"""The time that a busy machine may need in addition."""
 
 
 @pytest.mark.parametrize("recovery", [PATIENT, None], ids=["patient", "without a config"])
 async def test_a_killed_worker_is_noticed_by_its_session_and_another_one_runs_its_job(
     fleet: Fleet, recovery: dict[str, Any] | None
 ) -> None:
-    """Long before its silence would tell. Hooks are asked and told by the worker that sweeps."""
+    """Long before its silence would show it. The worker that sweeps calls the hooks."""
     killed, heir = await fleet.started(recovery, recovery, concurrency=1)
     gate = fleet.gate()
     [job] = await fleet.add(queue="a", gate=str(gate))
@@ -80,7 +80,7 @@ async def test_the_background_sweeper_recovers_orphans_too(fleet: Fleet, tables:
 
 
 async def test_recovery_ends_with_its_worker(fleet: Fleet) -> None:
-    """Neither its thread nor any task of the loop goes on."""
+    """Neither its thread nor any task of the loop continues."""
     tasks = asyncio.all_tasks()
     worker = worker_of(idle_app(fleet.dsn), recovery=recovery_of())
     async with running(worker):
