@@ -107,7 +107,7 @@ def report(message: bytes) -> None:
 
 
 def main(options: str) -> None:
-    """Watch until the server is stopped. If it cannot be started, the process that started us is told why."""
+    """Watch until the server is stopped. If it cannot be started, report the reason."""
     os.umask(0o077)
     try:
         Watchdog(WatchdogOptions.from_json(options)).run()
