@@ -11,7 +11,7 @@ from psycopg import sql
 
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.statements import Style, load_statement
-from ferryman.queries import working
+from ferryman.queries.settle import complete_claims
 from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
 
@@ -70,7 +70,7 @@ class Session:
         """Complete them."""
         if claims:
             done = [(claim.job_id, claim.token, claim.queue_id or 0) for claim in claims]
-            self.run(working.complete_claims(WORKER.id, done))
+            self.run(complete_claims(WORKER.id, done))
 
     def execute(self, query: str) -> None:
         """Anything else."""

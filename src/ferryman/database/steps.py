@@ -36,6 +36,10 @@ class Call(Discreet, frozen=True):
     def __repr__(self) -> str:
         return f"Call({self.statement.name})"  # parameters may be payloads
 
+    def on(self, using: Any) -> Call:
+        """The same call on the caller's connection; None leaves it on one of our own."""
+        return self if using is None else Call(self.statement, self.parameters, using, self.is_lazy)
+
 
 class Script(msgspec.Struct, frozen=True):
     """Run a file of several statements without parameters, on a connection of our own."""

@@ -12,6 +12,7 @@ import psycopg
 from ferryman.database.connecting import connect
 from ferryman.database.pools import new_patience
 from ferryman.database.statements import Style, load_statement
+from ferryman.queries.claim import LISTEN, prove_listening
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ class Listener:
         self._has_told = False
         self._backend_pid = load_statement("ferryman.database", "backend_pid").text(schema, Style.NUMBERED)
         self._ring = ring
-        self._listen = load_statement("ferryman.queries", "listen").text(schema, Style.NUMBERED)
-        self._prove = load_statement("ferryman.queries", "prove_listening").text(schema, Style.NUMBERED)
+        self._listen = LISTEN.statement.text(schema, Style.NUMBERED)
+        self._prove = prove_listening.statement.text(schema, Style.NUMBERED)
         self._trouble = Trouble("listening for new jobs")
         self._patience = new_patience()
         self.is_listening = False

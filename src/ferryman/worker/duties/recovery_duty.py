@@ -18,7 +18,8 @@ import ferryman
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.hooks.reporting import Teller
-from ferryman.queries import beating, working
+from ferryman.queries.attempt import prune_progress
+from ferryman.queries.beat import LockHolder, list_lock_holders
 from ferryman.recovery.beats import Beats
 from ferryman.recovery.metadata import worker_metadata
 from ferryman.recovery.observation_log import HeldLock
@@ -167,7 +168,7 @@ class Recovering:
             try:
                 if self._is_in_charge:
                     await self._perform(retention.prune(self._client.schema.name, self._settings))
-                    await self._perform(_one(working.prune_progress()))
+                    await self._perform(_one(prune_progress()))
             except Exception as error:  # noqa: BLE001 - whatever goes wrong this time, there is a next one
                 trouble.pause_after(error)
             else:
@@ -224,8 +225,8 @@ class Recovering:
         if not is_held:
             self._held_sweeps.is_free()
         elif self._held_sweeps.is_held(SECONDS_HELD):
-            for row in await self._perform(_one(beating.lock_holders(self._client.schema))):
-                holder = beating.LockHolder(*row)
+            for row in await self._perform(_one(list_lock_holders(self._client.schema))):
+                holder = LockHolder(*row)
                 if holder.lock == "sweep":
                     self._held_sweeps.name(holder)
 

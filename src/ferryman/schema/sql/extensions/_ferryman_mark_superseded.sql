@@ -1,5 +1,5 @@
 -- Marks a job that must end with the claim it has: its key was used again or removed, or somebody failed it for good. See
--- is_superseded.sql, which reads the mark.
+-- parts/is_superseded.sql, which reads the mark.
 --
 -- All who do one of these things set the key or the error of a job that is locked, and leave it locked and without attempts:
 -- in functions of Node, of Rust and of ours. A claim sets neither, and a settlement unlocks. The trigger comes after the row
@@ -21,7 +21,7 @@ begin
     set
         flags = coalesce(job.flags, '{}') || jsonb_build_object(
             'ferryman:superseded',
-            -- include: ferryman.queries.superseded_claim
+            -- include: parts/superseded_claim
         )
     where job.id = new.id;
     return null;

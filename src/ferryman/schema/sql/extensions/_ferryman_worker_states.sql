@@ -1,4 +1,4 @@
--- What workers were doing, a row with each of their heartbeats. Written by pulse_parts.sql.
+-- What workers were doing, a row with each of their heartbeats. Written by parts/pulse.sql.
 --
 -- slots, running              how many jobs it may run at once, and ran
 -- done, failed                attempts that have ended well and badly since it started
