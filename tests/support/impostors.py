@@ -107,8 +107,8 @@ def _names() -> tuple[set[str], set[str]]:
     """The words and the operators of all our statements."""
     words: set[str] = set()
     operators: set[str] = set()
-    for room in ("queries", "database", "schema"):
-        for file in (Path(ferryman.__file__).parent / room).rglob("*.sql"):
+    for package in ("queries", "database", "schema"):
+        for file in (Path(ferryman.__file__).parent / package).rglob("*.sql"):
             text = _LITERAL.sub("", _COMMENT.sub("", file.read_text(encoding="utf-8")))
             words.update(re.findall(r"[a-z_0-9]+", text))
             operators.update(_OPERATOR.findall(text))

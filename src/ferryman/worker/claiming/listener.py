@@ -11,9 +11,9 @@ import psycopg
 
 from ferryman.database.connecting import connect
 from ferryman.database.pools import new_patience
+from ferryman.database.retrying import Retrying
 from ferryman.database.statements import Style, load_statement
 from ferryman.queries.claim import LISTEN, prove_listening
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ class Listener:
         self._ring = ring
         self._listen = LISTEN.statement.text(schema, Style.NUMBERED)
         self._prove = prove_listening.statement.text(schema, Style.NUMBERED)
-        self._trouble = Trouble("listening for new jobs")
+        self._trouble = Retrying("listening for new jobs", logger=logger)
         self._patience = new_patience()
         self.is_listening = False
         """Whether announcements come through, as far as one can tell."""
