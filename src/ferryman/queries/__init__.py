@@ -53,9 +53,11 @@ class Query(Generic[P]):
         """Make a call of the statement, on a connection of our own; see `Call.on`."""
         return Call(self.statement, self._fill(*args, **kwargs), None, self._is_lazy)
 
-    def like(self, name: str) -> Query[P]:
+    def like(self, name: str, doc: str) -> Query[P]:
         """Another statement that takes the same parameters."""
-        return Query(self._fill, name=name, is_qualified=self.statement.is_qualified, is_lazy=self._is_lazy)
+        other = Query(self._fill, name=name, is_qualified=self.statement.is_qualified, is_lazy=self._is_lazy)
+        other.__doc__ = doc
+        return other
 
 
 @overload

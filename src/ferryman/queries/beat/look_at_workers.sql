@@ -19,12 +19,12 @@ held (key) as materialized (
 ),
 suspect as (
     select
-        other.id,
-        other.last_heartbeat_at,
-        other.has_lost_session,
-        other.is_old,
+        known.id,
+        known.last_heartbeat_at,
+        known.has_lost_session,
+        known.is_old,
         rhythm.beat_interval,
-        now() - other.last_heartbeat_at > 2 * rhythm.beat_interval * interval '1 second' as is_late,
+        now() - known.last_heartbeat_at > 2 * rhythm.beat_interval * interval '1 second' as is_late,
         -- include: parts/noted_silence
     from (
         select
@@ -40,16 +40,15 @@ suspect as (
         from :schema._private_workers as worker
         where worker.id <> cast(:worker_id as text) and isfinite(worker.last_heartbeat_at)
         offset 0
-    ) as other
+    ) as known
     cross join lateral (
         select
-            case jsonb_typeof(other.metadata -> 'beat_interval')
-                when 'number'
-                    then cast(greatest(0, least(86400, cast(other.metadata -> 'beat_interval' as numeric))) as float8)
-                else 30  -- a Rust worker does not say it; this is its default
-            end as beat_interval
+            coalesce(
+                -- include: parts/beat_interval
+                , 30  -- a Rust worker does not say it; this is its default
+            ) as beat_interval
     ) as rhythm
-    where other.has_lost_session or other.is_old
+    where known.has_lost_session or known.is_old
 )
 select
     self.is_registered,

@@ -8,7 +8,7 @@ update :schema._private_job_queues as queue
 set locked_by = null, locked_at = null
 from wedged
 where
-    queue.ctid = wedged.place
+    queue.ctid = wedged.row_ctid
     and queue.id = wedged.id
     and queue.locked_by is not distinct from wedged.locked_by
     and queue.locked_at is not distinct from wedged.locked_at

@@ -10,10 +10,10 @@ with silent as (
                 when isfinite(known.last_heartbeat_at)
                     then extract(epoch from now() - greatest(known.last_heartbeat_at, pg_postmaster_start_time()))
             end as silence,
-            case jsonb_typeof(known.metadata -> 'beat_interval')
-                when 'number' then 2 * greatest(0, least(86400, cast(known.metadata -> 'beat_interval' as numeric)))
-                else 2 * 30  -- a Rust worker does not say it; this is its default
-            end as patience,
+            2 * coalesce(
+                -- include: parts/beat_interval
+                , 30  -- a Rust worker does not say it; this is its default
+            ) as patience,
             coalesce(
                 jsonb_typeof(known.metadata -> 'session_key') = 'number'
                 and (known.metadata -> 'session_key') not in (

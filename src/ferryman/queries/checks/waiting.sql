@@ -14,10 +14,10 @@ with alive as materialized (
     where
         extract(epoch from now() - greatest(known.last_heartbeat_at, pg_postmaster_start_time())) <= greatest(
             cast(:silent_for as float8),
-            case jsonb_typeof(known.metadata -> 'beat_interval')
-                when 'number' then 2 * greatest(0, least(86400, cast(known.metadata -> 'beat_interval' as numeric)))
-                else 2 * 30  -- a Rust worker does not say it; this is its default
-            end
+            2 * coalesce(
+                -- include: parts/beat_interval
+                , 30  -- a Rust worker does not say it; this is its default
+            )
         )
         and (
             jsonb_typeof(known.metadata -> 'session_key') is distinct from 'number'

@@ -52,8 +52,12 @@ def claim_jobs(
     }
 
 
-claim_plain_jobs = claim_jobs.like("claim_plain_jobs")
-claim_jobs_by_task = claim_jobs.like("claim_jobs_by_task")
+claim_plain_jobs = claim_jobs.like(
+    "claim_plain_jobs", "Claim at most `wanted` jobs without a queue, if no job with a queue is near. See `claim_jobs`."
+)
+claim_jobs_by_task = claim_jobs.like(
+    "claim_jobs_by_task", "Claim at most `wanted` jobs, looking past those of other tasks. See `claim_jobs`."
+)
 
 
 class ClaimStatement(Enum):
@@ -127,5 +131,5 @@ def list_waiting(worker_id: str, claims: Iterable[tuple[int, int]]) -> Parameter
 
 @query
 def prove_listening() -> Parameters:
-    """Send a notification to this session itself. Returns one row of no interest."""
+    """Ask whether this session still listens. Returns one row: yes or no."""
     return {}

@@ -1,18 +1,20 @@
--- Claim up to :wanted due jobs, in the order of priority, run_at and id, at most one per named queue.
+-- Claim at most :wanted due jobs, in the order of priority, run_at and id, at most one per named queue.
 --
--- :worker_id, :task_ids   who asks, and for which tasks
--- :wanted                 free slots
--- :window                 how many due jobs to look at, whoever they are for; see claim_jobs_by_task.sql for the rest
--- :now                    the caller's clock, or null for the database's
--- :forbidden_flags        jobs with any of these are left alone
+-- :worker_id         the worker that claims
+-- :task_ids          an array literal: the tasks that it has
+-- :wanted            how many jobs to claim at most
+-- :window            how many due jobs to look at, whatever their tasks; claim_jobs_by_task.sql finds those beyond
+-- :durable           whether the claim must be on disk before its jobs start
+-- Others: see parts/claim_moment.sql, parts/is_allowed.sql and parts/complete_in_passing.sql.
 --
 -- The window bounds what jobs of other tasks, or of one deep queue, can cost. Mostly the first jobs of the index are all
--- due, and that is that; otherwise each priority is looked at on its own.
--- Locks: see parts/take_candidates.sql.
+-- due, and the window is read from them. Otherwise each priority is read on its own.
+--
+-- Returns: see parts/claim_rows.sql. Locks: see parts/take_candidates.sql.
 with recursive
 -- include: parts/priority_levels
-front as (
-    select job.ctid as place, job.id, job.priority, job.run_at, job.task_id, job.job_queue_id, job.flags
+window_jobs as (
+    select job.ctid as row_ctid, job.id, job.priority, job.run_at, job.task_id, job.job_queue_id, job.flags
     from :schema._private_jobs as job
     where
         job.is_available = true
@@ -25,16 +27,16 @@ front as (
     limit cast(:window as int)
 ),
 seen as (
-    select front.*
-    from front
-    where not exists (select from front where front.run_at > (select at from moment))
+    select window_jobs.*
+    from window_jobs
+    where not exists (select from window_jobs where window_jobs.run_at > (select at from moment))
     union all
     (
         select due.*
         from
             level
             cross join lateral (
-                select job.ctid as place, job.id, job.priority, job.run_at, job.task_id, job.job_queue_id, job.flags
+                select job.ctid as row_ctid, job.id, job.priority, job.run_at, job.task_id, job.job_queue_id, job.flags
                 from :schema._private_jobs as job
                 where
                     job.is_available = true
@@ -50,12 +52,12 @@ seen as (
             ) as due
         where
             level.run_at <= (select at from moment)
-            and exists (select from front where front.run_at > (select at from moment))
+            and exists (select from window_jobs where window_jobs.run_at > (select at from moment))
         limit cast(:window as int)
     )
 ),
 suitable as (
-    select seen.place, seen.id, seen.priority, seen.run_at, seen.job_queue_id
+    select seen.row_ctid, seen.id, seen.priority, seen.run_at, seen.job_queue_id
     from seen
     where
         seen.task_id = any (cast(:task_ids as int[]))

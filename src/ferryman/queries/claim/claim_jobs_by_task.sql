@@ -1,17 +1,23 @@
--- Claim as claim_jobs.sql does, when too many jobs stand in front that are not ours to take.
+-- Claim as claim_jobs.sql does, when too many jobs that this worker may not claim stand in front. The most expensive claim.
 --
--- :window   how many jobs to look at that have no queue, how many that have one, and how many queues
+-- :worker_id   the worker that claims
+-- :task_ids    an array literal: the tasks that it has
+-- :wanted      how many jobs to claim at most
+-- :window      how many jobs without a queue to look at, how many that have one, and how many queues
+-- :durable     whether the claim must be on disk before its jobs start
+-- Others: see parts/claim_moment.sql, parts/is_allowed.sql and parts/complete_in_passing.sql.
 --
--- What stands in front, and how it is passed by: jobs of other tasks, by an index for each task; a deep queue, by another
--- index that has its jobs apart from those without a queue, and a third that leads from the head of one queue to the head
--- of the next. The last is asked only when the window is full of queues that are busy, or of the same few queues; then
--- either all heads are found, or the window was too small for both ways, and is_window_full says so.
--- The order of the whole is kept even then: some of the heads, in the order of their queues, are no use and never taken,
--- and no job is taken that stands behind the last that was looked at of those with a queue.
+-- What stands in front is passed by: jobs of other tasks, by an index for each task; a deep queue, by an index that keeps
+-- jobs with a queue apart, and a third that leads from the head of one queue to the head of the next. The third is used only
+-- if the window is full of queues that are busy, or of the same few queues. Then either all heads are found, or the window
+-- was too small for both ways, and is_window_full says so.
+-- The order of the whole is kept even then: some of the heads, in the order of their queues, would be the wrong ones and are
+-- not taken, and neither is a job that stands behind the last job with a queue that was looked at.
 --
--- Each task is probed at each priority, which is why this is not the first thing to ask. The conditions are, word for
--- word, those of the indexes that are meant, so that no other can be taken.
--- Locks: see parts/take_candidates.sql.
+-- Each task is probed at each priority, which is why this claim comes last. The conditions are, word for word, those of the
+-- indexes that are meant, so that no other index can be used.
+--
+-- Returns: see parts/claim_rows.sql. Locks: see parts/take_candidates.sql.
 with recursive
 -- include: parts/priority_levels
 unqueued_level as (
@@ -49,7 +55,7 @@ unqueued_due as (
             from
                 unnest(cast(:task_ids as int[])) as task (id)
                 cross join lateral (
-                    select job.ctid as place, job.id, job.priority, job.run_at, job.job_queue_id
+                    select job.ctid as row_ctid, job.id, job.priority, job.run_at, job.job_queue_id
                     from :schema._private_jobs as job
                     where
                         job.locked_at is null
@@ -106,7 +112,7 @@ walked as (
             from
                 unnest(cast(:task_ids as int[])) as task (id)
                 cross join lateral (
-                    select job.ctid as place, job.id, job.priority, job.run_at, job.job_queue_id
+                    select job.ctid as row_ctid, job.id, job.priority, job.run_at, job.job_queue_id
                     from :schema._private_jobs as job
                     where
                         job.locked_at is null
@@ -150,7 +156,7 @@ jump as (
         from
             unnest(cast(:task_ids as int[])) as task (id)
             cross join lateral (
-                select job.ctid as place, job.id, job.priority, job.run_at, job.job_queue_id, job.task_id
+                select job.ctid as row_ctid, job.id, job.priority, job.run_at, job.job_queue_id, job.task_id
                 from :schema._private_jobs as job
                 where
                     job.locked_at is null
@@ -169,7 +175,7 @@ jump as (
     from
         jump
         cross join lateral (
-            select job.ctid as place, job.id, job.priority, job.run_at, job.job_queue_id, job.task_id
+            select job.ctid as row_ctid, job.id, job.priority, job.run_at, job.job_queue_id, job.task_id
             from :schema._private_jobs as job
             where
                 job.locked_at is null
@@ -219,9 +225,9 @@ edge as (
 head as (
     select distinct on (first.job_queue_id) first.*
     from (
-        select walked.place, walked.id, walked.priority, walked.run_at, walked.job_queue_id from walked
+        select walked.row_ctid, walked.id, walked.priority, walked.run_at, walked.job_queue_id from walked
         union all
-        select jumped.place, jumped.id, jumped.priority, jumped.run_at, jumped.job_queue_id
+        select jumped.row_ctid, jumped.id, jumped.priority, jumped.run_at, jumped.job_queue_id
         from jumped
         where
             jumped.run_at <= (select at from moment)

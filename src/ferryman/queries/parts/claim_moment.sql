@@ -1,8 +1,13 @@
--- Part of the claims: when it is, by the caller's clock or the database's. The token of a claim is this moment.
+-- needs: nothing
+-- gives: moment, shared
+-- The moment of a claim, by the caller's clock or the database's. It is the token of every job that this claim takes.
 --
--- under_way   the ages of the transactions that were under way when this statement began; see parts/is_unmarked.sql
--- youngest    the age of the first that had not begun by then
--- shared      looked at only when a job seems to be marked: the age of the oldest multixact that its row may bear
+-- :now   the caller's clock, or null for the database's
+--
+-- moment.at          the moment
+-- moment.under_way   the ages of the transactions that were under way when this statement began; see parts/is_unmarked.sql
+-- moment.youngest    the age of the first transaction that had not begun by then
+-- shared.oldest      the age of the oldest multixact that a row of the table may bear; read only if a job seems to be marked
 moment as (
     select
         coalesce(cast(:now as timestamptz), now()) as at,

@@ -1,4 +1,27 @@
--- Part of the claims: the jobs that were claimed, one row each, after the row that tells about the claim.
+-- needs: header, claimed
+-- gives: a query
+-- The rows that a claim returns: the header first, which tells about the claim, then one row for each claimed job, in any
+-- order. Sorting the ids of the jobs (header.job_ids) is cheaper than sorting all that is known about them.
+--
+-- The header has nulls in the columns of jobs, and jobs have nulls in the columns of the header.
+select
+    null as id,
+    null as task_id,
+    null as payload,
+    null as attempts,
+    null as max_attempts,
+    null as job_queue_id,
+    null as queue_name,
+    null as priority,
+    null as run_at,
+    null as last_error,
+    null as created_at,
+    null as updated_at,
+    null as key,
+    null as revision,
+    null as flags,
+    header.*
+from header
 union all
 select
     claimed.id,

@@ -1,5 +1,7 @@
--- Part of a statement: the session keys whose locks are held in this database, as JSON, to be compared with what workers
--- tell in their metadata. Others may write anything there.
+-- needs: nothing
+-- gives: a query
+-- The session keys whose locks are held in this database, as JSON, to be compared with what workers say in their metadata.
+-- Other workers may write anything there.
 --
 -- :session_class   the class of the workers' session locks
 select to_jsonb(cast(session.objid as bigint))

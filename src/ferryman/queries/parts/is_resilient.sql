@@ -1,5 +1,7 @@
+-- needs: row job
+-- gives: a condition
+-- True if a job has a resilient flag: one of :flags, with a value that does not say no.
 exists (
-    -- The flag must be there, and must not say no.
     select
     from unnest(cast(:flags as text[])) as wanted (flag)
     where

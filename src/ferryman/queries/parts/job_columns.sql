@@ -1,3 +1,7 @@
+-- needs: row job, row task, row queue
+-- gives: columns
+-- What clients see of a job; `ferryman.queries.job_rows` makes a `Job` of it. Comes with parts/job_names.sql.
+-- A time that no driver can decode is null in its own column, and text in the last one.
 job.id,
 coalesce(task.identifier, ''),
 cast(job.payload as pg_catalog.text),
@@ -39,7 +43,6 @@ case
 end,
 -- include: parts/job_state
 ,
--- Times that no driver can decode: null in their columns, and here as text.
 case
     when
         least(job.run_at, job.created_at, job.updated_at, job.locked_at)

@@ -1,5 +1,7 @@
--- Tasks that somebody may still want although they have no job: those of registered workers and of stored schedules.
--- Others may write anything into the metadata of their workers. Locks nothing.
+-- needs: nothing
+-- gives: a query
+-- The identifiers of tasks that are in use although they may have no job: those of registered workers, of stored schedules
+-- and of stored policies. Other workers may write anything into their metadata. Locks nothing.
 select task.identifier
 from
     :schema._private_workers as worker

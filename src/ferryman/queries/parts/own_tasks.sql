@@ -1,4 +1,6 @@
--- The identifiers of tasks that Ferryman workers have registered. Others may write anything into the metadata of theirs.
+-- needs: nothing
+-- gives: a query
+-- The identifiers of tasks that Ferryman workers have registered. Other workers may write anything into their metadata.
 select task.identifier
 from
     :schema._private_workers as worker

@@ -1,4 +1,6 @@
--- Part of the claims: their moment, and the priorities that have jobs, each with its earliest run_at.
+-- needs: nothing
+-- gives: moment, shared, level
+-- The priorities that have available jobs, each with its earliest run_at. Recursive; comes with parts/claim_moment.sql.
 --
 -- The index leads with the priority, so each priority is probed on its own, and only as far as the claim gets: jobs that
 -- are not due yet cost one probe, however many they are. The first level stands before all priorities, and is never due.

@@ -1,12 +1,14 @@
--- What pulse.sql and look_at_workers.sql have in common: beat if it is time to, learn whether this worker was swept, try to become the
--- one that watches the others, and learn with each beat whether workers of other programs are registered.
+-- needs: nothing
+-- gives: beaten, noted, self
+-- What pulse.sql and look_at_workers.sql have in common: send a heartbeat if one is due, learn whether this worker was swept,
+-- try to become the watcher, and learn with each heartbeat whether workers of other programs are registered.
 --
--- :worker_id    who asks
--- :is_due       whether to beat
--- :watch_step   'keep' the watch, 'try' to get it, 'leave' it to others, or 'none': there are no session locks here.
---               A session lock counts how often it was taken, so that one that is held must not be tried for.
--- :watch_class, :watch_key   the lock of the watch
--- :state        what the worker is doing, as JSON, to be written down with the beat; null to write nothing
+-- :worker_id    the worker
+-- :is_due       whether to send a heartbeat
+-- :watch_step   'keep' the watcher's lock, 'try' to get it, 'leave' it to others, or 'none': there are no session locks
+--               here. PostgreSQL counts how often a session lock was taken, so one that is held must not be tried for.
+-- :watch_class, :watch_key   the watcher's lock
+-- :state        what the worker is doing, as JSON, to be stored with the heartbeat; null stores nothing
 beaten as (
     update :schema._private_workers as worker
     set last_heartbeat_at = clock_timestamp()

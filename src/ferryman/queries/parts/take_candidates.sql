@@ -1,75 +1,79 @@
--- Part of the claims: take the candidates, in the order of priority, run_at and id, until there are enough.
+-- needs: moment, shared, level, suitable, head, extent, edge
+-- gives: done, chosen, claimed, header
+-- Take the candidates, in the order of priority, run_at and id, until there are enough. The common end of both claims that
+-- look at queues.
 --
--- suitable   candidates; only those without a queue count
--- head       candidates with one, each the first of its queue
--- extent     whether more candidates may lie beyond what was looked at
--- edge       then the priority and run_at of the last that was looked at: jobs of their like may lie beyond it
+-- suitable   candidates. Only those without a queue are taken from here
+-- head       candidates with a queue, each the first of its queue
+-- extent     is_full: whether more candidates may lie beyond what was looked at
+-- edge       if so, priority and run_at of the last job that was looked at: others like it may lie beyond
 --
--- First comes a row that tells about the claim; when nothing could be claimed, also what to expect instead. Then comes a
--- row for each job, in any order: to sort the names of jobs is cheaper than to sort all that is known about them.
+-- Parameters: see claim_jobs.sql.
 --
--- :durable                      whether the claim shall be on disk before its jobs start, whatever it takes
+-- When nothing could be claimed, the header also says when the next job is due and how many of our tasks exist.
 --
--- Locks: the rows of the jobs and queues that are claimed, and now and then a few more until this statement ends. What
--- others have locked is skipped, never waited for. A queue that is busy, or idle but not wanted, is not locked.
--- Each candidate is looked up by its place, which needs no index: to a planner that takes the table for empty, as it does
--- after each vacuum of a drained queue, a join would look just as good, and read the whole backlog. A row that has left
--- its place since is not what it was, and left alone: its queue too. Servers before 14.20, 15.15, 16.11 and 17.7 follow such
--- a row to its new place and lock it there, so the place is compared once more. A row that is locked stays in its place
--- until it is changed.
--- The first candidates without a queue are locked all together, which is cheaper; mostly that is enough. If others were
--- faster with some of them, the rest is tried one by one.
--- The jobs of a queue are taken in the order of priority, run_at and id, always. So at the edge, where others of the same
+-- Locks: the rows of the jobs and queues that are claimed, and now and then a few more until this statement ends. Rows that
+-- another session has locked are skipped, never waited for. A queue that is busy, or idle but not wanted, is not locked.
+--
+-- Each candidate is looked up by its ctid, which needs no index. A planner that takes the table for empty, as it does after
+-- each vacuum of a drained queue, would find a join just as good, and read the whole backlog. A row whose ctid has changed
+-- was updated meanwhile, and is skipped; so is its queue. Servers before 14.20, 15.15, 16.11 and 17.7 follow such a row to
+-- its new ctid and lock it there, so the ctid is compared once more. A locked row keeps its ctid until it is changed.
+--
+-- The first candidates without a queue are locked all together, which is cheaper; mostly that is enough. If other workers
+-- were faster with some of them, the rest is tried one by one.
+--
+-- The jobs of a queue are always taken in the order of priority, run_at and id. At the edge, where others of the same
 -- priority and run_at may lie beyond, the index by queue is asked for the first of them.
 -- include: parts/complete_in_passing
 candidate as (
-    select suitable.place
+    select suitable.row_ctid
     from suitable
     where suitable.job_queue_id is null
     order by suitable.priority, suitable.run_at, suitable.id
 ),
-first as (
-    select job.ctid as place, job.id, job.priority, job.run_at
+try_together as (
+    select job.ctid as row_ctid, job.id, job.priority, job.run_at
     from :schema._private_jobs as job
     where
-        job.ctid = any (array(select candidate.place from candidate limit cast(:wanted as int)))
+        job.ctid = any (array(select candidate.row_ctid from candidate limit cast(:wanted as int)))
         and job.locked_at is null
         and job.attempts < job.max_attempts
         and
         -- include: parts/is_unmarked
     for update skip locked
 ),
-further as (
+retry_one_by_one as (
     select locked.*
     from
-        (select candidate.place from candidate offset cast(:wanted as int)) as candidate
+        (select candidate.row_ctid from candidate offset cast(:wanted as int)) as candidate
         cross join lateral (
-            select job.ctid as place, job.id, job.priority, job.run_at
+            select job.ctid as row_ctid, job.id, job.priority, job.run_at
             from :schema._private_jobs as job
             where
-                job.ctid = candidate.place
+                job.ctid = candidate.row_ctid
                 and job.locked_at is null
                 and job.attempts < job.max_attempts
                 and
                 -- include: parts/is_unmarked
             for update skip locked
         ) as locked
-    where locked.place = candidate.place
-    limit cast(:wanted as int) - (select count(*) from first)
+    where locked.row_ctid = candidate.row_ctid
+    limit cast(:wanted as int) - (select count(*) from try_together)
 ),
-queued as (
-    select locked.place, locked.id, locked.priority, locked.run_at, free_queue.place as queue_place, free_queue.id as queue_id
+from_queues as (
+    select locked.row_ctid, locked.id, locked.priority, locked.run_at, free_queue.row_ctid as queue_ctid, free_queue.id as queue_id
     from
         (select * from head order by head.priority, head.run_at, head.id) as candidate
         cross join lateral (
             select
                 case
                     when (candidate.priority, candidate.run_at) = (select edge.priority, edge.run_at from edge) then (
-                        select alike.place
+                        select alike.row_ctid
                         from
                             unnest(cast(:task_ids as int[])) as task (id)
                             cross join lateral (
-                                select job.ctid as place, job.id, job.run_at
+                                select job.ctid as row_ctid, job.id, job.run_at
                                 from :schema._private_jobs as job
                                 where
                                     job.locked_at is null
@@ -86,15 +90,15 @@ queued as (
                         order by alike.run_at, alike.id
                         limit 1
                     )
-                    else candidate.place
-                end as place
+                    else candidate.row_ctid
+                end as row_ctid
             offset 0
         ) as foremost
         cross join lateral (
-            select job.ctid as place, job.id, job.priority, job.run_at, job.job_queue_id
+            select job.ctid as row_ctid, job.id, job.priority, job.run_at, job.job_queue_id
             from :schema._private_jobs as job
             where
-                job.ctid = foremost.place
+                job.ctid = foremost.row_ctid
                 and job.locked_at is null
                 and job.attempts < job.max_attempts
                 and
@@ -102,10 +106,10 @@ queued as (
             for update skip locked
         ) as locked
         cross join lateral (
-            select queue.ctid as place, queue.id
+            select queue.ctid as row_ctid, queue.id
             from :schema._private_job_queues as queue
             where
-                locked.place = foremost.place
+                locked.row_ctid = foremost.row_ctid
                 and queue.id = locked.job_queue_id
                 and queue.locked_at is null
                 and (
@@ -121,11 +125,11 @@ chosen as (
     select *
     from
         (
-            select first.*, cast(null as tid) as queue_place, cast(null as int) as queue_id from first
+            select try_together.*, cast(null as tid) as queue_ctid, cast(null as int) as queue_id from try_together
             union all
-            select further.*, cast(null as tid), cast(null as int) from further
+            select retry_one_by_one.*, cast(null as tid), cast(null as int) from retry_one_by_one
             union all
-            select * from queued
+            select * from from_queues
         ) as locked
     order by locked.priority, locked.run_at, locked.id
     limit cast(:wanted as int)
@@ -133,7 +137,7 @@ chosen as (
 busy_queue as (
     update :schema._private_job_queues as queue
     set locked_by = cast(:worker_id as text), locked_at = (select at from moment)
-    where queue.ctid = any (array(select chosen.queue_place from chosen where chosen.queue_place is not null))
+    where queue.ctid = any (array(select chosen.queue_ctid from chosen where chosen.queue_ctid is not null))
     returning queue.id
 ),
 claimed as (
@@ -142,7 +146,7 @@ claimed as (
     where
         job.ctid = any (
             array(
-                select chosen.place
+                select chosen.row_ctid
                 from chosen
                 -- A queue that was taken and freed again since this statement began is not where it was, and not ours.
                 where chosen.queue_id is null or chosen.queue_id in (select busy_queue.id from busy_queue)
@@ -150,14 +154,14 @@ claimed as (
         )
     returning job.*
 ),
-haste as (
+relaxed_commit as (
     -- Unless it shall be, the claim need not be on disk: if the server crashes before, these jobs are run again. But two jobs
     -- of a named queue must not run at once even then, and what is completed stays completed.
     select set_config('synchronous_commit', 'off', true)
     where
         not cast(:durable as boolean)
         and cast(:done_count as int) = 0
-        and not exists (select from chosen where chosen.queue_place is not null)
+        and not exists (select from chosen where chosen.queue_ctid is not null)
 ),
 outlook as (
     -- Looked at only when there was nothing to claim: when the next job is due, and whether our tasks still exist.
@@ -186,15 +190,16 @@ outlook as (
             select count(*) from :schema._private_tasks as task where task.id = any (cast(:task_ids as int[]))
         ) as known_tasks
     where not exists (select from claimed)
+),
+header as (
+    select
+        (select cast(extract(epoch from at) * 1000000 as bigint) from moment) as token,
+        (select is_full from extent) as is_window_full,
+        (select cast(extract(epoch from outlook.next_due_in) as float8) from outlook) as next_due_in,
+        (select outlook.known_tasks from outlook) as known_tasks,
+        cast(null as boolean) as took_all,
+        case when (select count(*) from done) < cast(:done_count as int) then array(select done.id from done) end as done,
+        array(select chosen.id from chosen) as job_ids,
+        (select count(*) from relaxed_commit) as relaxed_commit -- nobody reads it, but a CTE that nothing refers to does not run
 )
-select
-    -- include: parts/no_claim
-    (select cast(extract(epoch from at) * 1000000 as bigint) from moment) as token,
-    (select is_full from extent) as is_window_full,
-    (select cast(extract(epoch from outlook.next_due_in) as float8) from outlook) as next_due_in,
-    (select outlook.known_tasks from outlook) as known_tasks,
-    cast(null as boolean) as took_all,
-    case when (select count(*) from done) < cast(:done_count as int) then array(select done.id from done) end as done,
-    array(select chosen.id from chosen) as job_ids,
-    (select count(*) from haste) as haste -- nobody reads it, but otherwise nobody would do it
 -- include: parts/claim_rows

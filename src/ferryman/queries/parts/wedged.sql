@@ -1,14 +1,19 @@
+-- needs: nothing
+-- gives: stuck, wedged
 -- Queues that are locked although their holder has no job in them, and what is known of the holder. A claim locks a queue
 -- and its job in one statement, and settling frees both in one, so this is never a moment in between.
 --
+-- :silent_for   seconds without a heartbeat after which a registered holder is silent
+-- :locked_for   seconds after which the lock of a holder that never registered has expired
+--
 -- fate   nobody    the lock names no holder
---        gone      the holder was found dead and swept, after it had locked the queue
+--        gone      the holder was declared dead and swept, after it had locked the queue
 --        expired   the holder never registered, and has had the lock for longer than Node keeps one
 --        silent    the holder is registered, and has not beaten for :silent_for seconds, nor for two of its own beats
 --        alive     the holder is registered and beats
 --        unknown   none of these: a holder that does not register may live or not
 stuck as materialized (
-    select queue.ctid as place, queue.id, queue.queue_name, queue.locked_by, queue.locked_at
+    select queue.ctid as row_ctid, queue.id, queue.queue_name, queue.locked_by, queue.locked_at
     from :schema._private_job_queues as queue
     where
         (queue.locked_at is not null or queue.locked_by is not null)
@@ -41,11 +46,10 @@ wedged as materialized (
         left join lateral (
             select
                 extract(epoch from now() - greatest(known.last_heartbeat_at, pg_postmaster_start_time())) as silence,
-                case jsonb_typeof(known.metadata -> 'beat_interval')
-                    when 'number'
-                        then 2 * greatest(0, least(86400, cast(known.metadata -> 'beat_interval' as numeric)))
-                    else 0
-                end as patience
+                2 * coalesce(
+                    -- include: parts/beat_interval
+                    , 0
+                ) as patience
             from :schema._private_workers as known
             where known.id = stuck.locked_by
         ) as worker on true

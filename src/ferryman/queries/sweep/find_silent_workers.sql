@@ -30,11 +30,10 @@ worker as (
             when not isfinite(known.last_heartbeat_at) then 0
             else extract(epoch from now() - greatest(known.last_heartbeat_at, pg_postmaster_start_time()))
         end as silence,
-        case jsonb_typeof(known.metadata -> 'beat_interval')
-            when 'number'
-                then 2 * cast(greatest(0, least(86400, cast(known.metadata -> 'beat_interval' as numeric))) as float8)
-            else 2 * 30  -- a Rust worker does not say it; this is its default
-        end as patience,
+        2 * coalesce(
+            -- include: parts/beat_interval
+            , 30  -- a Rust worker does not say it; this is its default
+        ) as patience,
         -- Null when the worker does not say: one in Rust may claim ahead.
         case jsonb_typeof(known.metadata -> 'prefetches')
             when 'boolean' then known.metadata -> 'prefetches' = jsonb 'true'
