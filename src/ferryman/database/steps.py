@@ -25,7 +25,8 @@ R = TypeVar("R")
 class Call(Discreet, frozen=True):
     """Run one statement and give its rows back. With `using`, on the caller's connection.
 
-    is_lazy: whether async code should leave the rows undecoded, since little of them will be asked for
+    is_lazy: whether the rows are read by column name, and async code leaves them undecoded, since little of them will
+        be read
     """
 
     statement: Statement
