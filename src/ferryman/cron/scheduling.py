@@ -13,7 +13,7 @@ from ferryman.cron.crontab import Crontab
 from ferryman.cron.stored import key_mode_value
 from ferryman.database.steps import Transaction
 from ferryman.errors import ConfigurationError, JobNotAddedError
-from ferryman.queries import scheduling
+from ferryman.queries.schedules import limit_lock_waits, register_crontabs, schedule_crontabs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -164,8 +164,8 @@ def schedule(occurrences: Sequence[Occurrence], lock_wait: timedelta) -> Steps[S
     # In a transaction of our own, to undo everything when a job with a key got lost: the original body of add_jobs
     # silently drops one whose predecessor is claimed at that very moment.
     yield Transaction()
-    yield scheduling.limit_lock_waits(lock_wait)
-    [(places, ids, unknown)] = yield scheduling.schedule_crontabs(_encoded(occurrences))
+    yield limit_lock_waits(lock_wait)
+    [(places, ids, unknown)] = yield schedule_crontabs(_encoded(occurrences))
     for place, job_id in zip(places, ids, strict=True):
         if job_id is None:
             raise JobNotAddedError(f"the job of the crontab {occurrences[place].crontab.identifier!r} was not stored")
@@ -175,8 +175,8 @@ def schedule(occurrences: Sequence[Occurrence], lock_wait: timedelta) -> Steps[S
 def register(identifiers: Sequence[str], since: datetime, lock_wait: timedelta) -> Steps[None]:
     """Make crontabs known. An open transaction that is doing the same is waited for, but not for longer than this."""
     yield Transaction()
-    yield scheduling.limit_lock_waits(lock_wait)
-    yield scheduling.register_crontabs(identifiers, since)
+    yield limit_lock_waits(lock_wait)
+    yield register_crontabs(identifiers, since)
 
 
 def _encoded(occurrences: Sequence[Occurrence]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from ferryman.far_times import FarTime
-from ferryman.queries.rows import job_from_row
+from ferryman.queries.job_rows import job_from_row
 from ferryman.traces import with_died
 
 if TYPE_CHECKING:

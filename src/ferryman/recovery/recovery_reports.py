@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ferryman.database.steps import Emit
 from ferryman.hooks import FailureReason, JobInterrupted, JobPermanentlyFail, WorkerRecovered
 from ferryman.hooks.reporting import OBSERVER_LIMIT
-from ferryman.queries import recovering
-from ferryman.queries.rows import job_from_row
+from ferryman.queries.job_rows import job_from_row
+from ferryman.queries.sweep import read_interrupted_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ def jobs_to_tell_of(hooks: HookRegistry, job_ids: Sequence[int]) -> Steps[Mappin
     """The jobs as the dead workers hold them, if anybody wants to hear of them."""
     if not job_ids or not (hooks.wants(JobInterrupted) or hooks.wants(JobPermanentlyFail)):
         return {}
-    rows = yield recovering.read_interrupted_jobs(job_ids)
+    rows = yield read_interrupted_jobs(job_ids)
     return {job.id: job for job in map(job_from_row, rows)}
 
 

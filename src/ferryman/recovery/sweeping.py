@@ -20,8 +20,21 @@ from ferryman.database.steps import Commit, Decide, Rollback, Transaction, Wait
 from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.hooks import FailureReason, JobRecovery
 from ferryman.hooks.answers import JobRecoveryResult
-from ferryman.queries import managing, recovering
-from ferryman.queries.rows import job_from_row
+from ferryman.queries.advisory_locks import SWEEP_LOCK_CLASS
+from ferryman.queries.job_rows import job_from_row
+from ferryman.queries.jobs import wake_workers
+from ferryman.queries.sweep import (
+    confirm_dead_workers,
+    find_next_interrupted_job,
+    find_orphan_holders,
+    find_silent_workers,
+    forget_dead_workers,
+    lock_interrupted_jobs,
+    read_crash_facts,
+    read_interrupted_jobs,
+    recover_jobs,
+    take_recovery_lock,
+)
 from ferryman.recovery.by_hand import still_silent
 from ferryman.recovery.crashes import CrashFacts, CrashRules, DeadWorker, decide, has_started
 from ferryman.recovery.dead_attempts import DeadAttempts
@@ -233,7 +246,7 @@ def sweep_into(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResul
 
 def _begin(sweep: Sweep) -> Steps[bool]:
     yield Transaction()
-    [(is_alone,)] = yield recovering.take_sweep_lock(sweep.schema_name)
+    [(is_alone,)] = yield take_recovery_lock(SWEEP_LOCK_CLASS, sweep.schema_name)
     if not is_alone:
         yield Rollback()
     return bool(is_alone)
@@ -252,7 +265,7 @@ def _begin_again(sweep: Sweep) -> Steps[bool]:
 def _find_workers(sweep: Sweep) -> Steps[tuple[Sequence[DeadWorker], Sequence[UnregisteredWorker]]]:
     """The dead, and those of whom it is not known, since they never registered."""
     named, settings = sweep.options.worker_ids, sweep.settings
-    silent = yield recovering.find_silent_workers(
+    silent = yield find_silent_workers(
         threshold=sweep.threshold,
         claimed_threshold=settings.claimed_threshold.total_seconds(),
         multiplier=settings.resilient_sweep_threshold_multiplier,
@@ -262,7 +275,7 @@ def _find_workers(sweep: Sweep) -> Steps[tuple[Sequence[DeadWorker], Sequence[Un
     )
     orphans: Sequence[Row] = ()
     if sweep.finds_orphans or named is not None:
-        orphans = yield recovering.find_orphan_holders(
+        orphans = yield find_orphan_holders(
             threshold=sweep.threshold,
             unregistered_timeout=sweep.unregistered_timeout,
             multiplier=settings.resilient_sweep_threshold_multiplier,
@@ -319,7 +332,7 @@ def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progr
         if not _is_about_data(error):
             raise
         yield Rollback()
-        rows = yield recovering.find_next_interrupted_job([worker.id for worker in workers], after=progress.after)
+        rows = yield find_next_interrupted_job([worker.id for worker in workers], after=progress.after)
         for (job_id,) in rows:
             progress.after = job_id
             progress.unreadable.append(job_id)
@@ -358,8 +371,8 @@ def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progre
             {**decision.document(facts, batch.workers[facts.worker_id].reason), **died.payload_of(facts.job_id)}
             for facts, decision in decided.values()
         ]
-        rows = yield recovering.recover_jobs(sweep.recovered_by, documents)
-        yield managing.wake_workers(len(rows), using=None)
+        rows = yield recover_jobs(sweep.recovered_by, documents)
+        yield wake_workers(len(rows))
     progress.recoveries += [_recovery(row) for row in rows]
     progress.skipped |= batch.skipped(answers or {})
     if batch.is_last:
@@ -376,24 +389,20 @@ def _died(sweep: Sweep, decided: Mapping[int, tuple[CrashFacts, Decision]]) -> S
     """The attempts that died, for a tracing library. Without one, nothing is read."""
     if sweep.tracing is None or not decided:
         return DeadAttempts()
-    rows = yield recovering.read_interrupted_jobs(
-        [job_id for job_id, (_, made) in decided.items() if made.started is not False]
-    )
+    rows = yield read_interrupted_jobs([job_id for job_id, (_, made) in decided.items() if made.started is not False])
     return DeadAttempts.of(sweep.tracing, rows)
 
 
 def _lock_batch(sweep: Sweep, workers: Sequence[DeadWorker], after: int) -> Steps[_Batch]:
-    confirmed = yield recovering.confirm_dead_workers(
-        (worker.id, worker.beat, worker.reason == "by hand") for worker in workers
-    )
+    confirmed = yield confirm_dead_workers((worker.id, worker.beat, worker.reason == "by hand") for worker in workers)
     dead = {worker_id for (worker_id,) in confirmed}
     still_dead = {worker.id: worker for worker in workers if worker.id in dead}
     if not still_dead:
         return _Batch({}, (), is_last=True)
-    locked = yield recovering.lock_interrupted_jobs([*still_dead], after=after, batch=sweep.batch_size)
+    locked = yield lock_interrupted_jobs([*still_dead], after=after, batch=sweep.batch_size)
     if not locked:
         return _Batch(still_dead, (), is_last=True)
-    rows = yield recovering.read_crash_facts([job_id for (job_id,) in locked], crash_window=sweep.rules.crash_window)
+    rows = yield read_crash_facts([job_id for (job_id,) in locked], crash_window=sweep.rules.crash_window)
     return _Batch(still_dead, [CrashFacts.of(row) for row in rows], is_last=len(locked) < sweep.batch_size)
 
 
@@ -403,7 +412,7 @@ def _ask(sweep: Sweep, batch: _Batch) -> Steps[Answers]:
     About the first one in any case, so that sweeps come to an end however slow the machine is.
     """
     asked = {facts.job_id: facts for facts, _ in batch.decisions(sweep.rules, None) if not facts.is_superseded}
-    rows = yield recovering.read_interrupted_jobs([*asked])
+    rows = yield read_interrupted_jobs([*asked])
     yield Commit()
     answers: dict[tuple[int, int], JobRecoveryResult] = {}
     end = time.monotonic() + sweep.patience_seconds
@@ -436,7 +445,7 @@ def _forget(batch: _Batch, progress: Progress) -> Steps[None]:
     if not dead:
         return
     counts = Counter(recovery.worker_id for recovery in progress.recoveries)
-    yield recovering.forget_dead_workers(
+    yield forget_dead_workers(
         [{"id": worker.id, "reason": worker.reason, "recovered_jobs": counts[worker.id]} for worker in dead]
     )
 

@@ -1,5 +1,5 @@
 -- A trigger that marks a superseded job, which must end with the claim it has: its key was used again or removed, or it
--- was failed for good. is_superseded.sql reads the mark.
+-- was failed for good. parts/is_superseded.sql reads the mark.
 --
 -- Each of these changes sets the key or the error of a locked job, and leaves it locked and without attempts, in the
 -- functions of Node, of Rust and of ours. A claim sets neither, and a settlement unlocks. It is an AFTER trigger: with
@@ -21,7 +21,7 @@ begin
     set
         flags = coalesce(job.flags, '{}') || jsonb_build_object(
             'ferryman:superseded',
-            -- include: ferryman.queries.superseded_claim
+            -- include: parts/superseded_claim
         )
     where job.id = new.id;
     return null;

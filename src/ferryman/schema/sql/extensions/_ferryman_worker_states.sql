@@ -1,4 +1,4 @@
--- The states of workers: one row for each heartbeat, written by pulse_parts.sql.
+-- The states of workers: one row for each heartbeat, written by parts/pulse.sql.
 --
 -- slots, running              how many jobs the worker could run at once, and how many it ran
 -- done, failed                attempts that succeeded and failed since the worker started
