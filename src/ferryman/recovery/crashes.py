@@ -238,7 +238,7 @@ def _after_crash(
 
 
 def most_crashes(facts: CrashFacts, rules: CrashRules) -> int | None:
-    """The number of crashes that fails the job for good, from its task, its worker or our settings; None: never."""
+    """The number of crashes that fails the job for good, from its task, its worker or the sweeper's settings; None: never."""
     policy = facts.policy or {}
     if "max_crashes" in policy:
         return _known_limit(policy["max_crashes"], rules.max_crashes)

@@ -226,7 +226,7 @@ class SilenceObserver:
         return None if seconds is None else max(seconds, self._seconds_to_settle())
 
     def _patience_with(self, sign: Sign) -> Sequence[float]:
-        # Its heartbeat interval may be longer than ours, and one heartbeat may be late.
+        # Its heartbeat interval may be longer than this worker's, and one heartbeat may be late.
         least = BEATS_BEFORE_SILENCE * sign.beat_interval
         return sorted({max(silence, least) for silence in self._silences})
 

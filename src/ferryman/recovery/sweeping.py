@@ -105,7 +105,7 @@ def _begin_again(sweep: Sweep) -> Steps[bool]:
 
 
 def _find_workers(sweep: Sweep) -> Steps[tuple[Sequence[DeadWorker], Sequence[UnregisteredWorker]]]:
-    """Find the dead workers, and the holders of locks that never registered, of which it is not known."""
+    """Find the dead workers, and holders of jobs that never registered, which may be alive."""
     named, settings = sweep.options.worker_ids, sweep.settings
     silent = yield recovering.find_silent_workers(
         threshold=sweep.threshold,
