@@ -45,6 +45,7 @@ def test_the_faults_are_counted() -> None:
     tests = re.findall(r"^\| \d+ \|.*\| (.+) \|$", page, re.MULTILINE)
     tested = sum(each != "not yet" for each in tests)
     assert f"[{len(tests)} faults](docs/faults.md), {tested} of them with a test" in " ".join(README.split())
+    assert f"**{tested} of the {len(tests)} faults on this page have a test" in page
 
 
 @pytest.mark.parametrize(("factor", "peer"), FACTORS.items())
