@@ -18,7 +18,7 @@ from ferryman.database.statements import Style
 from ferryman.errors import ConfigurationError
 from ferryman.health.server_checks import check_horizon, check_server
 from ferryman.health.subject import Subject
-from ferryman.queries.working import complete_claims
+from ferryman.queries.settle import complete_claims
 from ferryman.worker.claiming.claims import EPOCH
 from tests.health.looking import look, one
 from tests.support.beats import over_tcp

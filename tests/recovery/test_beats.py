@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from ferryman.queries.advisory_locks import SESSION_CLASS
 from ferryman.recovery import beat_session, membership
 from ferryman.recovery.rhythm import LOOK_SECONDS
 from tests.support.beats import Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
@@ -303,7 +304,7 @@ def test_a_key_that_somebody_holds_is_not_taken(
 ) -> None:
     keys = iter([7, 8])
     monkeypatch.setattr(beat_session, "_new_key", lambda: next(keys))
-    connection.execute("select pg_advisory_lock(%s, 7)", [beat_session.beating.SESSION_CLASS])
+    connection.execute("select pg_advisory_lock(%s, 7)", [SESSION_CLASS])
 
     life.step()
 
@@ -313,7 +314,7 @@ def test_a_key_that_somebody_holds_is_not_taken(
 def test_an_insert_whose_reply_was_lost_is_not_repeated(
     life: SteppedLife, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register = membership.beating.register_worker
+    register = membership.register_worker
     told = []
 
     def insert_and_lose_the_reply(worker_id: str, metadata: object) -> object:
@@ -325,7 +326,7 @@ def test_an_insert_whose_reply_was_lost_is_not_repeated(
             raise psycopg.OperationalError("cut")
         return register(worker_id, metadata)
 
-    monkeypatch.setattr(membership.beating, "register_worker", insert_and_lose_the_reply)
+    monkeypatch.setattr(membership, "register_worker", insert_and_lose_the_reply)
     first = life.worker_id
 
     life.step()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from ferryman.queries import beating
+from ferryman.queries.advisory_locks import SESSION_CLASS, WATCH_CLASS
 from tests.support.beats import SteppedLife, beat_of, key_of, over_tcp, sweep
 from tests.support.network import PgBouncer
 
@@ -36,7 +36,7 @@ def advisory_locks(connection: psycopg.Connection) -> int:
     row = connection.execute(
         "select count(*) from pg_locks where locktype = 'advisory' and classid::bigint = any (%s)"
         " and database = (select oid from pg_database where datname = current_database())",
-        [[beating.SESSION_CLASS, beating.WATCH_CLASS]],
+        [[SESSION_CLASS, WATCH_CLASS]],
     ).fetchone()
     assert row is not None
     return int(row[0])

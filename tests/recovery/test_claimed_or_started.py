@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman.database.sessions import AsyncSession
-from ferryman.queries.recovering import list_waiting, mark_started
+from ferryman.queries.attempt import mark_started
+from ferryman.queries.claim import list_waiting
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.membership import worker_metadata
 from tests.support.sweeps import seen, sweep_as_worker

@@ -12,7 +12,9 @@ from ferryman.database.sessions import AsyncSession
 from ferryman.database.steps import Commit, Emit, Transaction
 from ferryman.errors import DatabaseError, DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobInterrupted, JobRecovery, JobRecoveryResult, WorkerRecovered
-from ferryman.queries import recovering
+from ferryman.queries import sweep
+from ferryman.queries.advisory_locks import SWEEP_LOCK_CLASS
+from ferryman.queries.sweep import take_recovery_lock
 from ferryman.recovery import sweeping
 from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
 from tests.support.rhythms import CROWD
@@ -257,7 +259,7 @@ async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
     tables: Tables, sweeper: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A frozen process keeps its session, and with it the lock of sweeps, until the server ends it."""
-    monkeypatch.setattr(recovering, "IDLE_SECONDS", 2.0 * CROWD)
+    monkeypatch.setattr(sweep, "IDLE_SECONDS", 2.0 * CROWD)
     job_id = tables.held_job(tables.worker())
     hooks, has_lock, is_over = HookRegistry(), asyncio.Event(), asyncio.Event()
 
@@ -268,7 +270,7 @@ async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
 
     def half_a_sweep() -> Steps[None]:
         yield Transaction()
-        yield recovering.take_sweep_lock("graphile_worker")
+        yield take_recovery_lock(SWEEP_LOCK_CLASS, "graphile_worker")
         yield Emit(hooks, WorkerRecovered(worker_id="frozen", dead_worker_ids=(), jobs_recovered=0))
         yield Commit()
 
@@ -289,4 +291,4 @@ def _is_lock_held(tables: Tables) -> bool:
         "select pid from pg_locks where locktype = 'advisory' and classid = %s::bigint::oid"
         " and database = (select oid from pg_database where datname = current_database())"
     )
-    return tables.query(held, recovering.SWEEP_LOCK_CLASS) != []
+    return tables.query(held, SWEEP_LOCK_CLASS) != []

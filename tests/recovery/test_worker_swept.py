@@ -14,7 +14,7 @@ import pytest
 from ferryman import App, Client, LocalQueueConfig, SweepStaleWorkersOptions, SyncClient, WorkerContext
 from ferryman.errors import LeaseLostError
 from ferryman.hooks import AfterJobRun, BeforeJobRun, HookRegistry, SettleRefused
-from ferryman.worker.running.children.child import Child
+from ferryman.worker.running.children.process import Child
 from tests.support.inside import inside
 from tests.support.processes import gone, noted_pid
 from tests.support.rhythms import PATIENT, recovery_of

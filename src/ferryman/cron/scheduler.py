@@ -32,7 +32,7 @@ from ferryman.database.timed import TimedDatabase
 from ferryman.errors import CrontabError, DatabaseError
 from ferryman.hooks import CronJobScheduled, CronTick
 from ferryman.hooks.reporting import Teller
-from ferryman.queries import scheduling
+from ferryman.queries.schedules import read_crontabs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -171,7 +171,7 @@ class CronScheduler:
 
     async def _read(self) -> tuple[datetime, datetime, list[Entry]]:
         """Read the time, this clock at that moment, and all crontabs."""
-        rows = await self._database.fetch(scheduling.read_crontabs(list(self._own)))
+        rows = await self._database.fetch(read_crontabs(list(self._own)))
         entries = [entry for row in rows if (entry := self._entry(row)) is not None]
         self._stored.forget_all_but({identifier for _, identifier, *_ in rows})
         seen_at = self._clock.now()

@@ -13,7 +13,7 @@ from ferryman.cron.crontab import Crontab
 from ferryman.cron.stored import key_mode_value
 from ferryman.database.steps import Transaction
 from ferryman.errors import ConfigurationError, JobNotAddedError
-from ferryman.queries import scheduling
+from ferryman.queries.schedules import limit_lock_waits, register_crontabs, schedule_crontabs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -165,8 +165,8 @@ def schedule(occurrences: Sequence[Occurrence], lock_wait: timedelta) -> Steps[S
     # In a transaction, to undo everything if a job with a key got lost: the original body of add_jobs silently drops a
     # job whose predecessor is claimed at the same moment.
     yield Transaction()
-    yield scheduling.limit_lock_waits(lock_wait)
-    [(places, ids, unknown)] = yield scheduling.schedule_crontabs(_encoded(occurrences))
+    yield limit_lock_waits(lock_wait)
+    [(places, ids, unknown)] = yield schedule_crontabs(_encoded(occurrences))
     for place, job_id in zip(places, ids, strict=True):
         if job_id is None:
             raise JobNotAddedError(f"the job of the crontab {occurrences[place].crontab.identifier!r} was not stored")
@@ -176,8 +176,8 @@ def schedule(occurrences: Sequence[Occurrence], lock_wait: timedelta) -> Steps[S
 def register(identifiers: Sequence[str], since: datetime, lock_wait: timedelta) -> Steps[None]:
     """Register crontabs. Waits at most `lock_wait` for an open transaction that registers them too."""
     yield Transaction()
-    yield scheduling.limit_lock_waits(lock_wait)
-    yield scheduling.register_crontabs(identifiers, since)
+    yield limit_lock_waits(lock_wait)
+    yield register_crontabs(identifiers, since)
 
 
 def _encoded(occurrences: Sequence[Occurrence]) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FEWEST_OF_A_STEP = 3
 COLUMNS = 14
-"""How many columns describe a crontab, in `read_crontabs.sql` and in `schedule_columns.sql`."""
+"""How many columns describe a crontab, in `read_crontabs.sql` and in `parts/schedule_columns.sql`."""
 
 
 class StoredCrontab(msgspec.Struct, frozen=True):

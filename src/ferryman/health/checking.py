@@ -10,7 +10,7 @@ from ferryman.errors import DatabaseError, DatabaseUnavailableError, SchemaError
 from ferryman.health import job_checks, schema_checks, server_checks, table_checks, worker_checks
 from ferryman.health.report import Finding, HealthReport, Severity
 from ferryman.health.subject import Subject
-from ferryman.queries import health
+from ferryman.queries import checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ def examine(schema: SchemaName, limits: HealthLimits) -> Steps[HealthReport]:
 def _isolated(name: str, check: Check, subject: Subject) -> Steps[Sequence[Finding]]:
     yield Transaction()
     try:
-        yield health.SETTINGS
+        yield checks.settings()
         findings = yield from check(subject)
     except DatabaseUnavailableError:
         raise

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.health.report import Finding, Repair, Severity
 from ferryman.health.wording import counted, listed
-from ferryman.queries import health
+from ferryman.queries import checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ FIX = "ferryman doctor --fix"
 
 def check_dangling(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for jobs whose task or queue has no row."""
-    rows = yield health.DANGLING
+    rows = yield checks.dangling()
     findings = [_dangling(subject, *row) for row in rows]
     return findings or [Finding(check="dangling_jobs", severity=Severity.OK, seen="every job has its task and queue")]
 
@@ -63,7 +63,7 @@ def _renaming(subject: Subject, number: int) -> str:
 
 def check_failed(_subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for jobs that failed for good."""
-    rows = yield health.FAILED_JOBS
+    rows = yield checks.failed_jobs()
     number = sum(count for _, count in rows)
     if not number:
         return [
@@ -88,7 +88,7 @@ def check_failed(_subject: Subject) -> Steps[Iterable[Finding]]:
 def check_old_failed(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for old failed jobs that no worker deletes, because none has their task."""
     limit = subject.limits.failed_for
-    rows = yield health.old_failed_jobs(limit.total_seconds())
+    rows = yield checks.old_failed_jobs(limit.total_seconds())
     number = sum(count for _, count in rows)
     if not number:
         seen = "no old failed job lacks a worker that deletes it"
@@ -109,7 +109,7 @@ def check_old_failed(subject: Subject) -> Steps[Iterable[Finding]]:
 
 def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for poisoned jobs, which were failed for good because they killed their workers."""
-    rows = yield health.POISONED
+    rows = yield checks.poisoned()
     if not rows:
         return [
             Finding(
@@ -135,7 +135,7 @@ def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
 
 def check_odd_times(_subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for jobs with times that are never reached."""
-    rows = yield health.ODD_TIMES
+    rows = yield checks.odd_times()
     findings = [_odd_time(*row) for row in rows]
     return findings or [
         Finding(check="odd_times", severity=Severity.OK, seen="no job has a time that is never reached")
@@ -166,7 +166,7 @@ def _odd_time(name: str, number: int, job_ids: Sequence[int]) -> Finding:
 
 def check_leftovers(_subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for records of claims that are over. Workers delete them within an hour."""
-    [(marks, progress)] = yield health.LEFTOVERS
+    [(marks, progress)] = yield checks.leftovers()
     has_some = bool(marks or progress)
     return [
         Finding(

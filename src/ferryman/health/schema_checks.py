@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.health.report import Finding, Severity
 from ferryman.health.wording import listed
-from ferryman.queries import health
+from ferryman.queries import checks
 from ferryman.schema import Layout, inspect
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _shortcomings(status: SchemaStatus, facts: Mapping[str, object]) -> Iterable
 
 def check_access(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check whether this role sees the rows of the queue. Missing tables are reported by the schema check."""
-    rows = yield health.access(subject.schema.name, TABLES)
+    rows = yield checks.access(subject.schema.name, TABLES)
     if len(rows) < len(TABLES):
         return []
     role = rows[0][3]

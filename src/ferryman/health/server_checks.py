@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ferryman.database.steps import FirstProcess
 from ferryman.health.report import Finding, Severity
 from ferryman.health.wording import amount, counted, percent, span
-from ferryman.queries import health
-from ferryman.queries.working import PATIENCE
+from ferryman.queries import checks
+from ferryman.queries.settle import PATIENCE
 from ferryman.schema.contract import OLDEST_SERVER
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SHORT_DEADLOCK_TIMEOUT_MS = 2 * PATIENCE_MS
 
 def check_server(_subject: Subject) -> Steps[Iterable[Finding]]:
     """Check that the server takes writes and has a tested version."""
-    [(version, is_standby)] = yield health.SERVER
+    [(version, is_standby)] = yield checks.server()
     name = f"PostgreSQL {version // _MAJOR}.{version % _MAJOR}"
     severity, meaning = Severity.OK, None
     if is_standby:
@@ -75,7 +75,7 @@ def _judge_minor(major: int, minor: int) -> tuple[Severity, str | None]:
 def check_pooler(_subject: Subject) -> Steps[Iterable[Finding]]:
     """Check whether this connection leads to the server itself."""
     [(greeted_by,)] = yield FirstProcess()
-    [(served_by,)] = yield health.BACKEND_PID
+    [(served_by,)] = yield checks.BACKEND_PID
     facts = {"has_pooler": greeted_by != served_by}
     if greeted_by == served_by:
         return [Finding(check="pooler", severity=Severity.OK, seen="connected to the server itself", facts=facts)]
@@ -99,7 +99,7 @@ def check_pooler(_subject: Subject) -> Steps[Iterable[Finding]]:
 
 def check_connections(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check how many connections are left."""
-    [(used, limit, used_here, limit_here)] = yield health.CONNECTIONS
+    [(used, limit, used_here, limit_here)] = yield checks.connections()
     parts = [(used, limit, "the server")]
     if limit_here is not None:
         parts.append((used_here, limit_here, "this database"))
@@ -128,7 +128,7 @@ def check_connections(subject: Subject) -> Steps[Iterable[Finding]]:
 
 def check_notifications(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check the queue of notifications. When it is full, NOTIFY fails, and adding jobs with it."""
-    [(share,)] = yield health.NOTIFICATIONS
+    [(share,)] = yield checks.notifications()
     severity = _graded(share, subject.limits.notifications_used, NEARLY_ALL)
     meaning, remedies = None, ()  # type: str | None, tuple[str, ...]
     if severity is not Severity.OK:
@@ -151,7 +151,7 @@ def check_notifications(subject: Subject) -> Steps[Iterable[Finding]]:
 
 def check_deadlocks(_subject: Subject) -> Steps[Iterable[Finding]]:
     """Check that a settlement gives up waiting for a row before PostgreSQL looks for deadlocks."""
-    rows = yield health.DEADLOCKS
+    rows = yield checks.deadlocks()
     settings = [{"place": place, "milliseconds": milliseconds} for place, milliseconds, _ in rows]
     short = [row for row in rows if row[1] <= SHORT_DEADLOCK_TIMEOUT_MS]
     if not short:
@@ -188,8 +188,8 @@ def _short_deadlock_timeout(row: Row, settings: Sequence[object]) -> Finding:
 
 def check_horizon(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check what keeps dead rows from being removed. Each dead row that a claim must skip slows it down."""
-    rows = yield health.HORIZON
-    [(hidden,)] = yield health.HIDDEN_SESSIONS
+    rows = yield checks.horizon()
+    [(hidden,)] = yield checks.hidden_sessions()
     findings = [_pin(row, severity) for row in rows if (severity := _pin_severity(row, subject.limits)) is not None]
     if not findings:
         findings = [_unpinned(rows)]
@@ -259,7 +259,7 @@ def _unpinned(rows: Sequence[Row]) -> Finding:
 
 def check_slots(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for logical slots that are far behind. They keep no rows of jobs, but WAL, which can fill the disk."""
-    rows = yield health.SLOTS
+    rows = yield checks.slots()
     findings = [_slot(row) for row in rows if _is_far_behind(row, subject.limits)]
     seen = f"{counted(len(rows), 'logical slot')}, none far behind" if rows else "no logical slot"
     return findings or [Finding(check="replication_slots", severity=Severity.OK, seen=seen, facts={"slots": len(rows)})]

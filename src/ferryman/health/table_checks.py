@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ferryman.health.report import Finding, Repair, Severity
 from ferryman.health.tuning import KEY_INDEX
 from ferryman.health.wording import amount, counted, percent, span
-from ferryman.queries import health
+from ferryman.queries import checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,10 +24,10 @@ ROUNDS = 5
 
 def check_sequences(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check how many numbers of tasks and queues are used. When they are used up, adding jobs fails."""
-    rows = yield health.sequences(subject.schema.name)
+    rows = yield checks.sequences(subject.schema.name)
     free: dict[str, tuple[int, int]] = {}
     if any(_share(row) >= subject.limits.sequence_used / 2 for row in rows):
-        gaps = yield health.FREE_NUMBERS
+        gaps = yield checks.free_numbers()
         free = {table: (first, last) for table, first, last in gaps}
     return [_sequence(subject, row, free.get(row[0])) for row in rows]
 
@@ -77,7 +77,7 @@ def _sequence_severity(share: float, limit: float) -> Severity:
 
 def check_upkeep(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check that dead rows are removed."""
-    rows = yield health.upkeep(subject.schema.name, BUSY_TABLES)
+    rows = yield checks.upkeep(subject.schema.name, BUSY_TABLES)
     return [_upkeep(subject, row) for row in rows]
 
 
@@ -126,7 +126,7 @@ def _upkeep(subject: Subject, row: Row) -> Finding:
 
 def check_key_index(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check that the index of job keys exists, and how it stores its entries."""
-    [(is_there, _, _, _, deduplicates, size)] = yield health.key_index(subject.schema.name)
+    [(is_there, _, _, _, deduplicates, size)] = yield checks.key_index(subject.schema.name)
     if not is_there:
         return [_missing_key_index(subject)]
     how = "as Graphile Worker made it" if deduplicates else "tuned not to deduplicate"
@@ -156,7 +156,7 @@ def _missing_key_index(subject: Subject) -> Finding:
 
 def check_queues(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check how many queues there are. Node locks every idle one with each claim."""
-    [(number, unused)] = yield health.QUEUES
+    [(number, unused)] = yield checks.queues()
     severity, meaning, remedies, repair = Severity.OK, None, [], None  # type: Severity, str | None, list[str], Repair | None
     if number >= subject.limits.unused_queues * MANY_TIMES:
         severity = Severity.WARNING
@@ -181,7 +181,7 @@ def check_queues(subject: Subject) -> Steps[Iterable[Finding]]:
 
 def check_tasks(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check how many tasks there are. Names that are generated per job pile up."""
-    [(number, unused)] = yield health.TASKS
+    [(number, unused)] = yield checks.tasks()
     has_many = unused >= subject.limits.unused_tasks
     return [
         Finding(

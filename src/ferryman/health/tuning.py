@@ -10,7 +10,7 @@ from ferryman.database.failures import sqlstate_of
 from ferryman.database.statements import Style
 from ferryman.database.steps import Commit, Rollback, Transaction
 from ferryman.errors import DatabaseError, IncompatibleSchemaError, SchemaMissingError
-from ferryman.queries import health
+from ferryman.queries import checks
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
@@ -52,11 +52,11 @@ class Tuned:
 def change(schema: SchemaName, tuning: Tuning, *, is_wanted: bool, dry_run: bool) -> Steps[Tuned]:
     """Turn the option on or off. Changes nothing if it already is."""
     yield Transaction()
-    yield health.TUNING_SETTINGS
+    yield checks.tuning_settings()
     deduplicates, size = yield from _examined(schema)
-    [(jobs, keyless)] = yield health.KEYLESS_JOBS
+    [(jobs, keyless)] = yield checks.keyless_jobs()
     was_on = not deduplicates
-    call = health.TUNE_KEY_INDEX if is_wanted else health.UNTUNE_KEY_INDEX
+    call = checks.tune_key_index() if is_wanted else checks.untune_key_index()
     is_needed = was_on is not is_wanted
     if is_needed and not dry_run:
         try:
@@ -79,7 +79,7 @@ def change(schema: SchemaName, tuning: Tuning, *, is_wanted: bool, dry_run: bool
 
 def _examined(schema: SchemaName) -> Steps[tuple[bool, int]]:
     """Read whether the index deduplicates, and its size. Raises an error if this role cannot change it."""
-    rows = yield health.key_index(schema.name)
+    rows = yield checks.key_index(schema.name)
     if not rows:
         raise SchemaMissingError(
             f"the schema {schema} has no table of jobs, so there is nothing to tune, and nothing was changed. Install "

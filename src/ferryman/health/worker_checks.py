@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from ferryman.health.job_checks import FIX
 from ferryman.health.report import Finding, Repair, Severity
 from ferryman.health.wording import counted, listed, span
-from ferryman.queries import beating, health, recovering
+from ferryman.queries import checks
+from ferryman.queries.beat import LockHolder, list_lock_holders
+from ferryman.queries.sweep import find_orphan_holders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +29,7 @@ REPAIRABLE = ("nobody", "gone", "expired")
 
 def check_wedged(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for queues that are blocked because their lock was never released."""
-    rows = yield health.wedged(subject.schema.name, silent_for=subject.silent_for, locked_for=NODE_LOCK_SECONDS)
+    rows = yield checks.wedged(subject.schema.name, silent_for=subject.silent_for, locked_for=NODE_LOCK_SECONDS)
     findings = [_wedged(subject, fate, list(group)) for fate, group in groupby(rows, key=lambda row: str(row[2]))]
     return findings or [Finding(check="wedged_queues", severity=Severity.OK, seen="no queue is locked without a job")]
 
@@ -70,7 +72,7 @@ def _verdict(subject: Subject, fate: str, rows: Sequence[Row]) -> tuple[Severity
 
 def check_waiting(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for due jobs that no worker claims."""
-    rows = yield health.waiting(waiting_for=subject.waiting_for, silent_for=subject.silent_for)
+    rows = yield checks.waiting(waiting_for=subject.waiting_for, silent_for=subject.silent_for)
     groups = {fate: [row for row in rows if _fate(row) == fate] for fate in _WAITING_FOR}
     findings = [_waiting(fate, group) for fate, group in groups.items() if group]
     seen = f"no job has been due for more than {span(subject.waiting_for)}"
@@ -138,7 +140,7 @@ _WAITING_FOR: Mapping[str, tuple[Severity, str, str, tuple[str, ...]]] = {
 
 def check_silent_workers(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for registered workers whose heartbeats have stopped."""
-    rows = yield health.silent_workers(subject.silent_for)
+    rows = yield checks.silent_workers(subject.silent_for)
     if not rows:
         return [Finding(check="workers", severity=Severity.OK, seen="no registered worker is silent")]
     held = sum(row[2] for row in rows)
@@ -160,13 +162,13 @@ def check_silent_workers(subject: Subject) -> Steps[Iterable[Finding]]:
 
 def check_recovery_locks(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for sessions that hold an advisory lock of recovery and should not."""
-    rows = yield beating.lock_holders(subject.schema)
-    findings = [_held(holder) for holder in map(beating.LockHolder._make, rows) if _is_stranger(holder)]
+    rows = yield list_lock_holders(subject.schema)
+    findings = [_held(holder) for holder in map(LockHolder._make, rows) if _is_stranger(holder)]
     seen = "the locks of sweeps and of the watcher are free, or held by workers"
     return findings or [Finding(check="recovery_locks", severity=Severity.OK, seen=seen)]
 
 
-def _is_stranger(holder: beating.LockHolder) -> bool:
+def _is_stranger(holder: LockHolder) -> bool:
     """A sweep holds its lock in a short transaction; the watcher is the session of a registered worker."""
     is_long = holder.seconds is None or holder.seconds > HELD_SECONDS
     if holder.lock == "watch":
@@ -174,7 +176,7 @@ def _is_stranger(holder: beating.LockHolder) -> bool:
     return is_long or not holder.in_transaction
 
 
-def _held(holder: beating.LockHolder) -> Finding:
+def _held(holder: LockHolder) -> Finding:
     lock, meaning = {
         "sweep": ("the advisory lock of sweeps", "No worker can recover the jobs of dead workers meanwhile."),
         "watch": (
@@ -202,7 +204,7 @@ def _held(holder: beating.LockHolder) -> Finding:
 
 def check_long_locks(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for jobs that are locked for longer than Node allows."""
-    rows = yield health.long_locks(locked_for=subject.locked_for, silent_for=subject.silent_for)
+    rows = yield checks.long_locks(locked_for=subject.locked_for, silent_for=subject.silent_for)
     limit = span(subject.locked_for)
     if not rows:
         return [Finding(check="long_locks", severity=Severity.OK, seen=f"no job is locked for more than {limit}")]
@@ -211,7 +213,7 @@ def check_long_locks(subject: Subject) -> Steps[Iterable[Finding]]:
 
 def check_unregistered_locks(subject: Subject) -> Steps[Iterable[Finding]]:
     """Check for jobs of unregistered workers, whose heartbeats cannot show whether they are alive."""
-    rows = yield recovering.find_orphan_holders(
+    rows = yield find_orphan_holders(
         threshold=subject.silent_for, unregistered_timeout=None, multiplier=1, flags=(), named=None
     )
     # Jobs that are locked for longer are reported by the check above.

@@ -15,7 +15,8 @@ from ferryman.database.addresses import WATCHED
 from ferryman.database.connections import OwnConnection
 from ferryman.database.pools import configure_behind_pooler
 from ferryman.database.statements import Style
-from ferryman.queries import beating
+from ferryman.queries.advisory_locks import LARGEST_KEY
+from ferryman.queries.beat import hold_session_key, prepare_beat_session
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -87,7 +88,7 @@ class BeatSession:
 
     def _prepare(self, *, holds_lock: bool) -> None:
         login_pid = self._connection.info.backend_pid
-        [(server_pid, _)] = self.fetch(beating.settle_session(login_pid, STATEMENT_SECONDS))
+        [(server_pid, _)] = self.fetch(prepare_beat_session(login_pid, STATEMENT_SECONDS))
         if server_pid != login_pid:
             # A pooler: settings and locks would stay with a server process that serves other clients next.
             configure_behind_pooler(self._connection)
@@ -98,7 +99,7 @@ class BeatSession:
         # A new key each time: the server may not have noticed yet that the session with the old one is gone.
         for _ in range(TRIES_FOR_A_KEY):
             key = _new_key()
-            [(is_ours,)] = self.fetch(beating.hold_session_key(key))
+            [(is_ours,)] = self.fetch(hold_session_key(key))
             if is_ours:
                 return key
         raise OperationalError(f"{TRIES_FOR_A_KEY} session locks in a row were held by other sessions")
@@ -113,7 +114,7 @@ class ImpatientConnection(OwnConnection):
 
 
 def _new_key() -> int:
-    return 1 + int.from_bytes(os.urandom(8)) % beating.LARGEST_KEY
+    return 1 + int.from_bytes(os.urandom(8)) % LARGEST_KEY
 
 
 def _until_silent(conversation: Generator[Any, Any, T]) -> Generator[Any, Any, T]:

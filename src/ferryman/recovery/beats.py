@@ -18,7 +18,8 @@ import psycopg
 from ferryman import clocks
 from ferryman.database.connecting import ROUND_TRIPS_OF_A_LOGIN, ConnectPatience
 from ferryman.database.retrying import Retrying
-from ferryman.queries import beating
+from ferryman.queries.advisory_locks import watch_key
+from ferryman.queries.beat import LockHolder, deregister_worker, free_watch, list_lock_holders, note_silence
 from ferryman.recovery.beat_session import BeatSession
 from ferryman.recovery.foreign_sweepers import ForeignSweepers
 from ferryman.recovery.membership import Membership
@@ -229,7 +230,7 @@ class Beats:
         if self._watch.may_be_stuck:
             self._free_watch(session)
         if silences := self._watch.silences_to_note:
-            self._ask(session, beating.note_silence(silences))
+            self._ask(session, note_silence(silences))
         if self._watch.is_full and session.key is not None:
             self._name_holder_of_watch(session)
         if dead:
@@ -267,7 +268,7 @@ class Beats:
 
     def _free_watch(self, session: BeatSession) -> None:
         try:
-            ended = self._ask(session, beating.free_watch(beating.watch_key(self._schema)))
+            ended = self._ask(session, free_watch(watch_key(self._schema)))
         except psycopg.errors.InsufficientPrivilege:
             return
         if ended:
@@ -278,9 +279,9 @@ class Beats:
 
     def _name_holder_of_watch(self, session: BeatSession) -> None:
         """Log which session holds the watcher's lock and is no worker's. Only a worker that is not the watcher asks."""
-        strangers: list[beating.LockHolder] = []
+        strangers: list[LockHolder] = []
         if not self._watch.is_ours:
-            holders = [beating.LockHolder(*row) for row in self._ask(session, beating.lock_holders(self._schema))]
+            holders = [LockHolder(*row) for row in self._ask(session, list_lock_holders(self._schema))]
             strangers = [holder for holder in holders if holder.lock == "watch" and not holder.is_worker]
         if not strangers:
             self._held_watch.is_free()
@@ -300,5 +301,5 @@ class Beats:
             if self._deregisters and self._membership.was_tried:
                 session = self._session or BeatSession.open(self._address, self._schema, self.worker_id)
                 self._session = session
-                session.fetch(beating.deregister_worker(self.worker_id))
+                session.fetch(deregister_worker(self.worker_id))
         self._lose_session()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ferryman.queries import beating
+from ferryman.queries.beat import find_foreign_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class ForeignSweepers:
     def look(self, ask: Callable[[Call], Sequence[Row]], now: float) -> None:
         """Read which workers of other programs are registered."""
         self._next_look = now + self._rhythm.beat
-        self._found(frozenset(worker_id for (worker_id,) in ask(beating.find_foreign_workers())))
+        self._found(frozenset(worker_id for (worker_id,) in ask(find_foreign_workers())))
 
     def _found(self, found: frozenset[str]) -> None:
         self.beat = self._rhythm.tick if found else self._rhythm.beat

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from ferryman.database.failures import sqlstate_of
-from ferryman.queries import beating
+from ferryman.queries.beat import register_worker, rejoin_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +47,7 @@ class Membership:
     def join(self, session: BeatSession) -> None:
         """Register with the session lock of this connection, under a new id if the old one was swept."""
         metadata = {**self._metadata, "session_key": session.key}
-        if self.was_tried and not session.fetch(beating.rejoin_worker(self.worker_id, metadata)):
+        if self.was_tried and not session.fetch(rejoin_worker(self.worker_id, metadata)):
             self.was_swept()
         if self._is_lost:
             self._take_new_id()
@@ -77,7 +77,7 @@ class Membership:
     def _add(self, session: BeatSession, metadata: Mapping[str, Any]) -> None:
         self.was_tried = True
         try:
-            session.fetch(beating.register_worker(self.worker_id, metadata))
+            session.fetch(register_worker(self.worker_id, metadata))
         except psycopg.Error as error:
             state = sqlstate_of(error)
             self.was_tried = state is None or state.startswith(_UNCERTAIN_CLASSES)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferryman.queries.beating import LockHolder
+    from ferryman.queries.beat import LockHolder
     from ferryman.recovery.rhythm import Rhythm
 
 logger = logging.getLogger("ferryman.recovery")

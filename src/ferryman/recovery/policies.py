@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ferryman.queries import recovering
+from ferryman.queries.sweep import upsert_task_policies
 from ferryman.retries import FixedDelay, LinearDelay
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def store_policies(tasks: Iterable[Task[..., Any]]) -> Steps[tuple[str, ...]]:
     documents = [{"task_identifier": name, **_policy(task)} for task in tasks for name in task.identifiers]
     if not documents:
         return ()
-    rows = yield recovering.upsert_task_policies(documents)
+    rows = yield upsert_task_policies(documents)
     return tuple(identifier for (identifier,) in rows)
 
 

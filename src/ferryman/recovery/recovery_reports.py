@@ -12,8 +12,8 @@ from ferryman.database.steps import Emit
 from ferryman.far_times import FarTime
 from ferryman.hooks import FailureReason, JobInterrupted, JobPermanentlyFail, WorkerRecovered
 from ferryman.hooks.reporting import OBSERVER_LIMIT
-from ferryman.queries import recovering
-from ferryman.queries.rows import job_from_row
+from ferryman.queries.job_rows import job_from_row
+from ferryman.queries.sweep import read_interrupted_jobs
 from ferryman.traces import with_died
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def jobs_to_report(hooks: HookRegistry, job_ids: Sequence[int]) -> Steps[Mapping
     """Read the jobs as the dead workers hold them, if a hook wants their events."""
     if not job_ids or not (hooks.wants(JobInterrupted) or hooks.wants(JobPermanentlyFail)):
         return {}
-    rows = yield recovering.read_interrupted_jobs(job_ids)
+    rows = yield read_interrupted_jobs(job_ids)
     return {job.id: job for job in map(job_from_row, rows)}
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Commit, Rollback, Transaction
-from ferryman.queries import recovering
+from ferryman.queries.advisory_locks import RETENTION_LOCK_CLASS
+from ferryman.queries.sweep import (
+    delete_dead_marks,
+    delete_old_crashes,
+    delete_old_failed_jobs,
+    delete_old_lost_workers,
+    delete_old_worker_states,
+    take_recovery_lock,
+)
 from ferryman.recovery.sweep_results import Pruned
 
 if TYPE_CHECKING:
@@ -34,21 +42,21 @@ def prune(schema_name: str, settings: RecoverySettings, *, batch: int = BATCH) -
         return (yield from _delete(schema_name, lambda after: delete(age, after), batch))
 
     lost_workers = yield from delete_old(
-        settings.heartbeat_retention, lambda age, _: recovering.delete_old_lost_workers(age, batch)
+        settings.heartbeat_retention, lambda age, _: delete_old_lost_workers(age, batch)
     )
     worker_states = yield from delete_old(
-        settings.worker_state_retention, lambda age, _: recovering.delete_old_worker_states(age, batch)
+        settings.worker_state_retention, lambda age, _: delete_old_worker_states(age, batch)
     )
     crashes = yield from delete_old(
         # If a crash were deleted while it counts, a job could kill workers for ever.
         settings.crash_retention and max(settings.crash_retention, settings.crash_window),
-        lambda age, _: recovering.delete_old_crashes(age, batch),
+        lambda age, _: delete_old_crashes(age, batch),
     )
     failed_jobs = yield from delete_old(
         settings.terminal_record_retention,
-        lambda age, after: recovering.delete_old_failed_jobs(age, after=after, batch=batch),
+        lambda age, after: delete_old_failed_jobs(age, after=after, batch=batch),
     )
-    start_marks = yield from _delete(schema_name, lambda _: recovering.delete_dead_marks(batch), batch)
+    start_marks = yield from _delete(schema_name, lambda _: delete_dead_marks(batch), batch)
     return Pruned(
         lost_workers=lost_workers,
         worker_states=worker_states,
@@ -62,7 +70,7 @@ def _delete(schema_name: str, delete: Callable[[int], Call], batch: int) -> Step
     deleted = after = 0
     for _ in range(MOST_BATCHES):
         yield Transaction()
-        [(is_alone,)] = yield recovering.take_retention_lock(schema_name)
+        [(is_alone,)] = yield take_recovery_lock(RETENTION_LOCK_CLASS, schema_name)
         if not is_alone:
             yield Rollback()
             break

@@ -15,7 +15,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Wait
-from ferryman.queries import beating, recovering
+from ferryman.queries.beat import note_silence
+from ferryman.queries.sweep import read_beats
 from ferryman.recovery.observer import Sign, SilenceObserver
 from ferryman.recovery.rhythm import LONGEST_SETTLING_SECONDS, LOOK_SECONDS
 
@@ -39,7 +40,7 @@ def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, not
     has_logged = False
     while True:
         sent = clock()
-        rows = yield recovering.read_beats([*suspects])
+        rows = yield read_beats([*suspects])
         noted = {row[0]: row[4] for row in rows}
         signs = [
             Sign(
@@ -58,7 +59,7 @@ def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, not
         if seconds is None:
             longer = [each for each in observer.silences_to_note if each[2] > noted[each[0]]]
             if notes and longer:
-                yield beating.note_silence(longer)
+                yield note_silence(longer)
             return silent
         if not has_logged:
             has_logged = True

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from ferryman.database.steps import Commit, Decide
 from ferryman.hooks import FailureReason, JobRecovery
 from ferryman.hooks.answers import JobRecoveryResult
-from ferryman.queries import recovering
-from ferryman.queries.rows import job_from_row
+from ferryman.queries.job_rows import job_from_row
+from ferryman.queries.sweep import confirm_dead_workers, lock_interrupted_jobs, read_crash_facts, read_interrupted_jobs
 from ferryman.recovery.crashes import CrashFacts, CrashRules, DeadWorker, decide, has_started
 
 if TYPE_CHECKING:
@@ -57,17 +57,15 @@ class SweepBatch:
 
 def lock_batch(sweep: Sweep, workers: Sequence[DeadWorker], after: int) -> Steps[SweepBatch]:
     """Confirm which workers are still dead, lock their next jobs after the id `after`, and read the facts of each."""
-    confirmed = yield recovering.confirm_dead_workers(
-        (worker.id, worker.beat, worker.reason == "by hand") for worker in workers
-    )
+    confirmed = yield confirm_dead_workers((worker.id, worker.beat, worker.reason == "by hand") for worker in workers)
     dead = {worker_id for (worker_id,) in confirmed}
     still_dead = {worker.id: worker for worker in workers if worker.id in dead}
     if not still_dead:
         return SweepBatch({}, (), is_last=True)
-    locked = yield recovering.lock_interrupted_jobs([*still_dead], after=after, batch=sweep.batch_size)
+    locked = yield lock_interrupted_jobs([*still_dead], after=after, batch=sweep.batch_size)
     if not locked:
         return SweepBatch(still_dead, (), is_last=True)
-    rows = yield recovering.read_crash_facts([job_id for (job_id,) in locked], crash_window=sweep.rules.crash_window)
+    rows = yield read_crash_facts([job_id for (job_id,) in locked], crash_window=sweep.rules.crash_window)
     return SweepBatch(still_dead, [CrashFacts.of(row) for row in rows], is_last=len(locked) < sweep.batch_size)
 
 
@@ -77,7 +75,7 @@ def ask_hooks(sweep: Sweep, batch: SweepBatch) -> Steps[Answers]:
     They are always asked about the first job, so that sweeps make progress on any machine.
     """
     asked = {facts.job_id: facts for facts, _ in batch.decisions(sweep.rules, None) if not facts.is_superseded}
-    rows = yield recovering.read_interrupted_jobs([*asked])
+    rows = yield read_interrupted_jobs([*asked])
     yield Commit()
     answers: dict[tuple[int, int], JobRecoveryResult] = {}
     end = time.monotonic() + sweep.patience_seconds

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any
 from ferryman.database.failures import DATA_ERRORS, message_of, sqlstate_of
 from ferryman.database.steps import Commit, Rollback, Transaction, Wait
 from ferryman.errors import DatabaseError, FerrymanError
-from ferryman.queries import managing, recovering
+from ferryman.queries.advisory_locks import SWEEP_LOCK_CLASS
+from ferryman.queries.jobs import wake_workers
+from ferryman.queries.sweep import (
+    find_next_interrupted_job,
+    find_orphan_holders,
+    find_silent_workers,
+    forget_dead_workers,
+    read_interrupted_jobs,
+    recover_jobs,
+    take_recovery_lock,
+)
 from ferryman.recovery.crashes import DeadWorker
 from ferryman.recovery.recovery_reports import DeadAttempts, job_events, jobs_to_report, report, sweep_events
 from ferryman.recovery.silence_check import still_silent
@@ -88,7 +98,7 @@ def sweep_into(progress: SweepProgress, sweep: Sweep) -> Steps[SweepStaleWorkers
 
 def _begin(sweep: Sweep) -> Steps[bool]:
     yield Transaction()
-    [(is_alone,)] = yield recovering.take_sweep_lock(sweep.schema_name)
+    [(is_alone,)] = yield take_recovery_lock(SWEEP_LOCK_CLASS, sweep.schema_name)
     if not is_alone:
         yield Rollback()
     return bool(is_alone)
@@ -107,7 +117,7 @@ def _begin_again(sweep: Sweep) -> Steps[bool]:
 def _find_workers(sweep: Sweep) -> Steps[tuple[Sequence[DeadWorker], Sequence[UnregisteredWorker]]]:
     """Find the dead workers, and holders of jobs that never registered, which may be alive."""
     named, settings = sweep.options.worker_ids, sweep.settings
-    silent = yield recovering.find_silent_workers(
+    silent = yield find_silent_workers(
         threshold=sweep.threshold,
         claimed_threshold=settings.claimed_threshold.total_seconds(),
         multiplier=settings.resilient_sweep_threshold_multiplier,
@@ -117,7 +127,7 @@ def _find_workers(sweep: Sweep) -> Steps[tuple[Sequence[DeadWorker], Sequence[Un
     )
     orphans: Sequence[Row] = ()
     if sweep.finds_orphans or named is not None:
-        orphans = yield recovering.find_orphan_holders(
+        orphans = yield find_orphan_holders(
             threshold=sweep.threshold,
             unregistered_timeout=sweep.unregistered_timeout,
             multiplier=settings.resilient_sweep_threshold_multiplier,
@@ -174,7 +184,7 @@ def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: Sweep
         if not _is_about_data(error):
             raise
         yield Rollback()
-        rows = yield recovering.find_next_interrupted_job([worker.id for worker in workers], after=progress.after)
+        rows = yield find_next_interrupted_job([worker.id for worker in workers], after=progress.after)
         for (job_id,) in rows:
             progress.after = job_id
             progress.unreadable.append(job_id)
@@ -213,8 +223,8 @@ def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: SweepP
             {**decision.document(facts, batch.workers[facts.worker_id].reason), **died.payload_of(facts.job_id)}
             for facts, decision in decided.values()
         ]
-        rows = yield recovering.recover_jobs(sweep.recovered_by, documents)
-        yield managing.wake_workers(len(rows), using=None)
+        rows = yield recover_jobs(sweep.recovered_by, documents)
+        yield wake_workers(len(rows))
     progress.recoveries += [_recovery(row) for row in rows]
     progress.skipped |= batch.skipped(answers or {})
     if batch.is_last:
@@ -231,9 +241,7 @@ def _died(sweep: Sweep, decided: Mapping[int, tuple[CrashFacts, Decision]]) -> S
     """The attempts that died, for a tracing library. Reads nothing without one."""
     if sweep.tracing is None or not decided:
         return DeadAttempts()
-    rows = yield recovering.read_interrupted_jobs(
-        [job_id for job_id, (_, made) in decided.items() if made.started is not False]
-    )
+    rows = yield read_interrupted_jobs([job_id for job_id, (_, made) in decided.items() if made.started is not False])
     return DeadAttempts.of(sweep.tracing, rows)
 
 
@@ -244,7 +252,7 @@ def _forget(batch: SweepBatch, progress: SweepProgress) -> Steps[None]:
     if not dead:
         return
     counts = Counter(recovery.worker_id for recovery in progress.recoveries)
-    yield recovering.forget_dead_workers(
+    yield forget_dead_workers(
         [{"id": worker.id, "reason": worker.reason, "recovered_jobs": counts[worker.id]} for worker in dead]
     )
 

@@ -14,7 +14,8 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ferryman.queries import beating
+from ferryman.queries.advisory_locks import watch_key
+from ferryman.queries.beat import look_at_workers, pulse
 from ferryman.recovery.observer import Sign, SilenceObserver
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.steps import Call, Row
-    from ferryman.queries.beating import WatchStep
+    from ferryman.queries.beat import WatchStep
     from ferryman.recovery.beat_session import BeatSession
     from ferryman.recovery.observer import Dead, Death
     from ferryman.recovery.rhythm import Rhythm
@@ -49,7 +50,7 @@ class WatchRole:
 
     def __init__(self, schema: SchemaName, rhythm: Rhythm) -> None:
         self._rhythm = rhythm
-        self._key = beating.watch_key(schema)
+        self._key = watch_key(schema)
         self._observer = SilenceObserver(
             grace=rhythm.settling,
             silences=[rhythm.silent_after, *rhythm.longer_silences],
@@ -112,8 +113,8 @@ class WatchRole:
         self._is_pooled = session.key is None
         step = self._step(now, session)
         if step != "keep" and not self._is_full:
-            return beating.pulse(worker_id, is_due=is_due, watch_step=step, watch_key=self._key, state=state)
-        return beating.look(
+            return pulse(worker_id, is_due=is_due, watch_step=step, watch_key=self._key, state=state)
+        return look_at_workers(
             worker_id,
             is_due=is_due,
             watch_step=step,

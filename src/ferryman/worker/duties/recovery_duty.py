@@ -18,7 +18,8 @@ import ferryman
 from ferryman.database.retrying import Retrying
 from ferryman.database.timed import TimedDatabase
 from ferryman.hooks.reporting import Teller
-from ferryman.queries import beating, working
+from ferryman.queries.attempt import prune_progress
+from ferryman.queries.beat import LockHolder, list_lock_holders
 from ferryman.recovery.beats import Beats
 from ferryman.recovery.membership import worker_metadata
 from ferryman.recovery.observation_log import HeldLock
@@ -163,7 +164,7 @@ class Recovering:
             try:
                 if self._is_in_charge:
                     await self._database.run(retention.prune(self._client.schema.name, self._settings))
-                    await self._database.fetch(working.prune_progress())
+                    await self._database.fetch(prune_progress())
             except Exception as error:  # noqa: BLE001 - whatever goes wrong this time, there is a next one
                 trouble.pause_after(error)
             else:
@@ -221,8 +222,8 @@ class Recovering:
         if not is_held:
             self._held_sweeps.is_free()
         elif self._held_sweeps.is_held(SECONDS_HELD):
-            for row in await self._database.fetch(beating.lock_holders(self._client.schema)):
-                holder = beating.LockHolder(*row)
+            for row in await self._database.fetch(list_lock_holders(self._client.schema)):
+                holder = LockHolder(*row)
                 if holder.lock == "sweep":
                     self._held_sweeps.name(holder)
 
