@@ -34,7 +34,7 @@ from ferryman.database.pools import CONNECT_TIMEOUT_SECONDS
 from ferryman.database.retrying import LONGEST_PAUSE_SECONDS
 from ferryman.hooks import HookRegistry, JobInterrupted
 from ferryman.queries.sweep import IDLE_SECONDS
-from ferryman.recovery.settings import RecoverySettings
+from ferryman.recovery.config import RecoverySettings
 from ferryman.worker.options import WorkerOptions
 
 if TYPE_CHECKING:

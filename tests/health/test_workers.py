@@ -1,4 +1,4 @@
-"""Workers that are silent, and locks that nobody takes off."""
+"""Silent workers, and locks that are never released."""
 
 from __future__ import annotations
 

@@ -15,11 +15,12 @@ from ferryman.jobs import JobKeyMode, JobSpec
 from ferryman.queries.beat import look_at_workers, pulse, register_worker, rejoin_worker
 from ferryman.queries.claim import register_tasks
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
-from ferryman.recovery.metadata import worker_metadata
-from ferryman.recovery.observer import Dead, Observer, Sign
+from ferryman.recovery.membership import worker_metadata
+from ferryman.recovery.observer import Dead, Sign, SilenceObserver
 from ferryman.recovery.policies import own_policies, store_policies
+from ferryman.recovery.sweep_plan import Sweep
 from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
-from ferryman.recovery.sweeping import Sweep, sweep_once
+from ferryman.recovery.sweeping import sweep_once
 from ferryman.worker.claiming.claims import task_ids
 from ferryman.worker.settling.outcomes import Failed
 from ferryman.worker.settling.settler import Settler
@@ -65,7 +66,9 @@ class Actions:
         self.added: set[int] = set()
         self.dead: dict[str, Dead] = {}
         self.is_away = False
-        self.observer = Observer(grace=GRACE, silences=[CLAIMED_THRESHOLD], settling=GRACE, longest_gap=2.0 * LOOK)
+        self.observer = SilenceObserver(
+            grace=GRACE, silences=[CLAIMED_THRESHOLD], settling=GRACE, longest_gap=2.0 * LOOK
+        )
         self.model_observer = ModelObserver(GRACE, 2.0 * LOOK)
         self.reports: dict[Claim, tuple[Outcome, bool]] = {}
 

@@ -44,7 +44,7 @@ FORGOTTEN = """
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a worker knows of a job that it has claimed."""
+    """A claim as its worker knows it."""
 
     id: int
     token: int

@@ -75,7 +75,7 @@ def after_each_batch(monkeypatch: pytest.MonkeyPatch, act: Callable[[list[int]],
 async def test_a_sweep_that_is_cut_off_leaves_whole_batches_behind_and_the_next_one_goes_on(
     tables: Tables, sweeper: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what it has done, hooks are told all the same."""
+    """Hooks still get the events of what it has done."""
     jobs = [tables.held_job(tables.worker(), queue_name=f"q{number}") for number in range(4)]
     hooks, told = HookRegistry(), []
     hooks.on(JobInterrupted, lambda event: told.append(event.job.id))
@@ -144,7 +144,7 @@ async def test_the_sweep_does_not_wait_for_a_transaction_that_holds_a_job(tables
 
 
 async def test_a_job_that_is_claimed_anew_while_hooks_think_is_left_alone(tables: Tables, sweeper: Client) -> None:
-    """The first claim was lost, the same worker took the job again: it is another claim, which nobody decided about."""
+    """The first claim was lost, and the same worker claimed the job again: no hook has decided about the new claim."""
     job_id = tables.held_job(tables.worker())
     hooks = HookRegistry()
 

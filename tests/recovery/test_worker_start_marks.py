@@ -130,7 +130,7 @@ async def run_jobs(
 
 
 def count_statements(connection: psycopg.Connection) -> Any:
-    """A function that says how many statements have touched the marks since now."""
+    """A function that returns how many statements have touched the marks since now."""
     connection.execute("create sequence statements")
     connection.execute(
         "create function count_one() returns trigger language plpgsql as "

@@ -49,8 +49,9 @@ def sweep_stale_workers_with_config(
     core: Core, config: WorkerRecoveryConfig, options: SweepStaleWorkersOptions | None = None
 ) -> Steps[SweepStaleWorkersResult]:
     """Like `sweep_stale_workers`, with settings of your own. Whether the config is enabled plays no part."""
+    from ferryman.recovery.sweep_plan import Sweep  # noqa: PLC0415 - see above
     from ferryman.recovery.sweep_results import SweepStaleWorkersOptions  # noqa: PLC0415 - see above
-    from ferryman.recovery.sweeping import Sweep, sweep_once  # noqa: PLC0415 - see above
+    from ferryman.recovery.sweeping import sweep_once  # noqa: PLC0415 - see above
 
     sweep = Sweep(
         schema_name=core.schema.name,

@@ -1,4 +1,4 @@
-"""Forgetting what is old, in small bites and by one worker at a time: each kind by its own retention."""
+"""Deletes old records in small batches, by one worker at a time: each kind after its own retention."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ferryman.database.steps import Call, Steps
-    from ferryman.recovery.settings import RecoverySettings
+    from ferryman.recovery.config import RecoverySettings
 
 BATCH = 500
 MOST_BATCHES = 200
-"""For each kind of record, so that a backlog of one cannot hold up the others, nor a worker for ever."""
+"""For each kind of record: a backlog of one kind must not hold up the others, or the worker."""
 
 
 def prune(schema_name: str, settings: RecoverySettings, *, batch: int = BATCH) -> Steps[Pruned]:
-    """Delete what is older than its retention, and start marks of claims that are over. None keeps things for ever.
+    """Delete records that are older than their retention, and start marks of claims that are over.
 
-    Deletes nothing while somebody else does. Harmless to repeat.
+    A retention of None keeps records for ever. Deletes nothing while another session does. Harmless to repeat.
     """
 
     def delete_old(retention: timedelta | None, delete: Callable[[float, int], Call]) -> Steps[int]:
-        """`delete` is given the age in seconds, and the largest id of the batch before."""
+        """`delete` takes the age in seconds and the largest id of the last batch."""
         if retention is None:
             return 0
         age = retention.total_seconds()
@@ -48,7 +48,7 @@ def prune(schema_name: str, settings: RecoverySettings, *, batch: int = BATCH) -
         settings.worker_state_retention, lambda age, _: delete_old_worker_states(age, batch)
     )
     crashes = yield from delete_old(
-        # A crash that is forgotten while it counts would let a job that kills its workers do so for ever.
+        # If a crash were deleted while it counts, a job could kill workers for ever.
         settings.crash_retention and max(settings.crash_retention, settings.crash_window),
         lambda age, _: delete_old_crashes(age, batch),
     )

@@ -1,12 +1,12 @@
-"""A closer look before a sweep by hand: whoever sweeps has not observed anything yet.
+"""Watches silent workers before a sweep by hand, because its program has observed no heartbeats yet.
 
 The age of a heartbeat does not tell a dead worker from one that could not reach the database: right after a failover or
 an outage, all heartbeats are old. So each suspect is watched until two of its own heartbeats should have come. The
-database answers us all that time, and a worker that lives connects again and beats.
+database answers all that time, and a live worker reconnects and sends a heartbeat.
 
-What was watched is noted in the worker's row, as by workers that do not live long. So the next sweep need not watch as
-long: a dead worker whose jobs a hook skips stays registered, and `--once` from cron would wait for it each time. It
-does watch for some seconds: the note may be from before an outage, after which the worker has not connected again yet.
+The observed silence is noted in the worker's row, so that the next sweep need not watch as long: a dead worker whose
+jobs a hook skips stays registered, and `--once` from cron would wait for it each time. The next sweep still watches for
+some seconds: the note may be from before an outage, after which the worker has not reconnected yet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ferryman.database.steps import Wait
 from ferryman.queries.beat import note_silence
 from ferryman.queries.sweep import read_beats
-from ferryman.recovery.observer import Observer, Sign
+from ferryman.recovery.observer import Sign, SilenceObserver
 from ferryman.recovery.rhythm import LONGEST_SETTLING_SECONDS, LOOK_SECONDS
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferryman.recovery")
 
-SECONDS_TO_ROUND = 0.001
+ROUNDING_SECONDS = 0.001
 
 
 def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, notes: bool) -> Steps[set[str]]:
-    """The ids of those suspects that stay silent for two of their own heartbeats, outside any transaction.
+    """Return the suspects that stay silent for two of their own heartbeats. Runs outside any transaction.
 
     suspects: the newest heartbeat of each, in microseconds
-    notes: whether to write down what was observed
+    notes: whether to store what was observed
     """
-    observer = Observer(grace=0.0, silences=[0.0], settling=0.0, longest_gap=2 * LOOK_SECONDS)
+    observer = SilenceObserver(grace=0.0, silences=[0.0], settling=0.0, longest_gap=2 * LOOK_SECONDS)
     has_logged = False
     while True:
         sent = clock()
@@ -70,4 +70,4 @@ def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, not
                 longest,
                 extra={"event": "sweep_watches", "count": len(signs), "seconds": longest},
             )
-        yield Wait(min(LOOK_SECONDS, seconds + SECONDS_TO_ROUND))
+        yield Wait(min(LOOK_SECONDS, seconds + ROUNDING_SECONDS))

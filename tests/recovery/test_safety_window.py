@@ -1,4 +1,4 @@
-"""A worker stops by itself before others may take it for dead."""
+"""A worker stops by itself before others could declare it dead."""
 
 from __future__ import annotations
 
@@ -8,66 +8,66 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferryman.recovery.observer import Observer, Sign
+from ferryman.recovery.config import RecoverySettings
+from ferryman.recovery.observer import Sign, SilenceObserver
 from ferryman.recovery.rhythm import LOOK_SECONDS, Rhythm
-from ferryman.recovery.safety_window import Lease
-from ferryman.recovery.settings import RecoverySettings
+from ferryman.recovery.safety_window import SafetyWindow
 from tests.recovery.observed_world import EPOCH
 
 
-def make_lease(*, has_session: bool = True) -> Lease:
-    lease = Lease(threshold=300.0, grace=10.0, margin=2.0)
-    lease.begin(has_session=has_session)
-    return lease
+def make_window(*, has_session: bool = True) -> SafetyWindow:
+    window = SafetyWindow(threshold=300.0, grace=10.0, margin=2.0)
+    window.begin(has_session=has_session)
+    return window
 
 
 def test_a_lease_begins_with_the_first_beat() -> None:
-    lease = make_lease()
-    assert not lease.is_safe(0.0)
+    window = make_window()
+    assert not window.is_safe(0.0)
 
-    lease.beaten(5.0)
+    window.beaten(5.0)
 
-    assert lease.is_safe(5.0)
-    assert lease.last_acknowledged == 5.0
+    assert window.is_safe(5.0)
+    assert window.beaten_at == 5.0
 
 
 @pytest.mark.parametrize(("now", "is_safe"), [(107.9, True), (108.0, False)])
 def test_a_session_that_was_not_proved_for_the_grace_ends_it(now: float, is_safe: bool) -> None:
-    lease = make_lease()
-    lease.beaten(50.0)
+    window = make_window()
+    window.beaten(50.0)
 
-    lease.proved(100.0)
+    window.proved(100.0)
 
-    assert lease.is_safe(now) is is_safe
+    assert window.is_safe(now) is is_safe
 
 
 @pytest.mark.parametrize(("now", "is_safe"), [(397.9, True), (398.0, False)])
 def test_beats_that_were_not_confirmed_for_the_threshold_end_it(now: float, is_safe: bool) -> None:
-    lease = make_lease()
-    lease.beaten(100.0)
+    window = make_window()
+    window.beaten(100.0)
 
-    lease.proved(now)
+    window.proved(now)
 
-    assert lease.is_safe(now) is is_safe
+    assert window.is_safe(now) is is_safe
 
 
 def test_behind_a_pooler_only_beats_count() -> None:
-    lease = make_lease(has_session=False)
+    window = make_window(has_session=False)
 
-    lease.beaten(100.0)
+    window.beaten(100.0)
 
-    assert lease.is_safe(397.9)
+    assert window.is_safe(397.9)
 
 
 def test_a_swept_worker_has_no_lease_until_it_is_registered_again() -> None:
-    lease = make_lease()
-    lease.beaten(100.0)
+    window = make_window()
+    window.beaten(100.0)
 
-    lease.end()
-    assert not lease.is_safe(100.0)
+    window.end()
+    assert not window.is_safe(100.0)
 
-    lease.beaten(101.0)
-    assert lease.is_safe(101.0)
+    window.beaten(101.0)
+    assert window.is_safe(101.0)
 
 
 @given(
@@ -77,9 +77,9 @@ def test_a_swept_worker_has_no_lease_until_it_is_registered_again() -> None:
 )
 @settings(deadline=None, derandomize=True)
 def test_it_ends_before_an_observer_can_act(looks: list[float], proved_at: float, answer_after: float) -> None:
-    lease, observer = make_lease(), Observer(grace=10.0, silences=[300.0], settling=10.0, longest_gap=4.0)
-    lease.beaten(0.0)
-    lease.proved(proved_at)
+    window, observer = make_window(), SilenceObserver(grace=10.0, silences=[300.0], settling=10.0, longest_gap=4.0)
+    window.beaten(0.0)
+    window.proved(proved_at)
     now = 0.0
 
     for pause in looks:
@@ -87,7 +87,7 @@ def test_it_ends_before_an_observer_can_act(looks: list[float], proved_at: float
         sent, now = now, now + answer_after
         signs = [Sign("worker", EPOCH, has_lost_session=True)] if sent > proved_at else []
         if observer.looked(signs, is_full=False, sent=sent, received=now):
-            assert not lease.is_safe(now)
+            assert not window.is_safe(now)
 
 
 def test_the_rhythm_follows_the_settings() -> None:
@@ -111,11 +111,11 @@ def test_a_new_connection_may_take_as_long_as_the_grace_allows(grace: int | None
 def test_a_threshold_of_two_heartbeats_leaves_time_to_work(threshold: float) -> None:
     beat, silent_after = timedelta(seconds=threshold / 2), timedelta(seconds=threshold)
     rhythm = Rhythm.of(RecoverySettings(enabled=True, heartbeat_interval=beat, sweep_threshold=silent_after))
-    lease = Lease(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
-    lease.begin(has_session=False)
-    lease.beaten(0.0)
+    window = SafetyWindow(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
+    window.begin(has_session=False)
+    window.beaten(0.0)
 
-    assert lease.is_safe(threshold / 2)
+    assert window.is_safe(threshold / 2)
 
 
 def test_with_a_short_grace_a_worker_proves_its_session_often_enough() -> None:
