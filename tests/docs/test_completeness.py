@@ -15,7 +15,7 @@ import pytest
 
 from ferryman import Client, JobSpec, JobState, WorkerContext, WorkerOptions, WorkerShutdownConfig, errors, hooks
 from ferryman.cli.program import program
-from ferryman.recovery.settings import RecoverySettings
+from ferryman.recovery.config import RecoverySettings
 from ferryman.tasks.decorator import TaskDecorator
 from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
 
