@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
-from ferryman.database.sessions import AsyncSession, SyncSession
+from ferryman.database.blocking_sessions import SyncSession
+from ferryman.database.sessions import AsyncSession
 from ferryman.errors import LeaseLostError
 from ferryman.queries import working
 

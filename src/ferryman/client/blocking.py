@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ferryman.client import adding, cleaning, health, managing, reading, schema_operations, sweeps
 from ferryman.client.base import BaseClient
+from ferryman.database.blocking_sessions import perform_blocking
 from ferryman.database.pools import open_sync_pool
-from ferryman.database.sessions import perform_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,6 +17,7 @@ from ferryman.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
+    from types import TracebackType
 
 
 def async_transaction_on(using: Any) -> AbstractAsyncContextManager[Any]:
@@ -119,3 +120,10 @@ def _on_django(wrapper: Any) -> Iterator[None]:
     finally:
         if wrapper.connection is not None:
             wrapper.set_autocommit(True)
+
+
+def as_exit(
+    error: BaseException | None,
+) -> tuple[type[BaseException] | None, BaseException | None, TracebackType | None]:
+    """The arguments for `__exit__` of a block that ends with this error, or without one."""
+    return (None, None, None) if error is None else (type(error), error, error.__traceback__)
