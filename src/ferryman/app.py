@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ferryman.client import Client, SyncClient
-from ferryman.client.shared import SharedClients
+from ferryman.client.shared_clients import SharedClients
 from ferryman.cron.crontab_registry import CrontabRegistry
 from ferryman.lifespans import Lifespans
 from ferryman.settings import Settings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -125,6 +125,15 @@ class NewJob(_JobRecord, frozen=True, gc=False):
             _check_identifier_once(self.identifier)
         else:
             check_identifier(self.identifier)
+
+
+class TaskObject(Protocol):
+    """An instance of a task class, for type checkers: any object with the `run` that a worker calls."""
+
+    @property
+    def run(self) -> Callable[..., Any]:
+        """The method that runs the job."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

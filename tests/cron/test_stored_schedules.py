@@ -181,7 +181,7 @@ async def test_run_now_adds_a_job_at_once_and_leaves_the_minutes_alone(
 
 async def test_a_name_is_given_once(client: Client) -> None:
     await client.schedules.add("* * * * * tick")
-    with pytest.raises(DuplicateScheduleError, match="there is a schedule 'tick' already; nothing was added"):
+    with pytest.raises(DuplicateScheduleError, match="the schedule 'tick' already exists; nothing was added"):
         await client.schedules.add("0 * * * * other ?id=tick")
     assert len(await client.schedules.list()) == 1
 

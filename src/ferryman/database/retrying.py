@@ -59,10 +59,10 @@ class Retrying:
 
     def pause_after(self, error: Exception) -> float:
         """Note a failure, and return the seconds to wait before the next try."""
-        now = self._clock()
+        now, logger = self._clock(), self._logger
         if self._failures == 0:
             self._since = now
-            self._logger.warning(
+            logger.warning(
                 "%s failed; retrying: %s",
                 self._duty,
                 str(error).strip(),
@@ -76,7 +76,8 @@ class Retrying:
     def is_over(self) -> None:
         """Note a success."""
         if self._failures:
-            self._logger.info(
+            logger = self._logger
+            logger.info(
                 "%s restored after %d failures in %.1f s",
                 self._duty,
                 self._failures,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman.errors import ConfigurationError, TaskError
-from ferryman.importing import importing_for_a_task, refuse_while_importing
+from ferryman.script_guard import importing_for_a_task, refuse_while_importing
 from ferryman.worker.running.children import ChildPool, ChildSuccess, NotOursError, PoolClosedError
 from tests.support.processes import gone, is_running, noted_pid
 from tests.support.waiting import until

@@ -8,7 +8,7 @@ makes no room for more than it may send. When the child ends, for whatever reaso
 and the job that it ran is the only one to suffer: `ChildPool.run` raises `WorkerCrashed`, and nothing else does.
 """
 
-from ferryman.importing import refuse_while_importing
+from ferryman.script_guard import refuse_while_importing
 from ferryman.worker.running.children.crashes import NotOursError, PoolClosedError, WorkerCrashed
 from ferryman.worker.running.children.log_records import hand_on
 from ferryman.worker.running.children.messages import (

@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-from ferryman.importing import refuse_while_importing
+from ferryman.script_guard import refuse_while_importing
 from ferryman.worker.running.children.framing import receive_frame, send_frame
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import importlib
 import sys
 from typing import Any
 
-from ferryman.importing import importing_for_a_task
+from ferryman.script_guard import importing_for_a_task
 
 _MAIN_KEYS = ("init_main_from_name", "init_main_from_path")
 

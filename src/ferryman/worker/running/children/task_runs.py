@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferryman.client.shared import SharedClients, lent_by_worker
+from ferryman.client.shared_clients import SharedClients, lent_by_worker
 from ferryman.context import WorkerContext
 from ferryman.jobs import NO_SPEC
 from ferryman.tasks import Task
