@@ -1,4 +1,4 @@
-"""Rows that are decoded when somebody asks: a worker claims hundreds of jobs at once, and needs little of each."""
+"""Rows that are decoded on demand: a worker claims hundreds of jobs at once, and reads few columns of each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TIMESTAMPTZ = 1184
 
 
 class LazyRows(Sequence[Sequence[Any]]):
-    """The rows of one result. A row is decoded each time that it is asked for.
+    """The rows of one result. A row is decoded each time it is read.
 
     loads: what decodes a value, for each column
     """
@@ -50,19 +50,19 @@ class LazyRows(Sequence[Sequence[Any]]):
         return tuple(self.value(row, number) for number in range(len(self._loads)))
 
     def column(self, number: int) -> list[Any]:
-        """All values of one column."""
+        """Decode one column of every row."""
         load, get = self._loads[number], self._result.get_value
         values = [get(place, number) for place in range(self._result.ntuples)]
         return [None if value is None else load(value) for value in values]
 
     def value(self, place: int, number: int) -> Any:
-        """One value of one row."""
+        """Decode one value of one row."""
         value = self._result.get_value(place, number)
         return None if value is None else self._loads[number](value)
 
 
 def loads_of(connection: AsyncConnection[Any], result: PGresult) -> Sequence[Load]:
-    """What decodes the columns of this result, and of all others of the same statement on this connection."""
+    """The decoders for the columns of this result, and of every result of this statement on this connection."""
     transformer = Transformer(connection)
     columns = ((result.ftype(number), Format(result.fformat(number))) for number in range(result.nfields))
     loads = ((oid, transformer.get_loader(oid, form).load) for oid, form in columns)
@@ -82,10 +82,10 @@ def _load_time(load: Load) -> Load:
 
 
 def column(rows: Sequence[Row], number: int) -> list[Any]:
-    """All values of one column of any rows."""
+    """Read one column of rows of any kind."""
     return rows.column(number) if isinstance(rows, LazyRows) else [row[number] for row in rows]
 
 
 def value(rows: Sequence[Row], place: int, number: int) -> Any:
-    """One value of any rows; the others of its row need not be decodable."""
+    """Read one value of rows of any kind. Other values of its row may be undecodable."""
     return rows.value(place, number) if isinstance(rows, LazyRows) else rows[place][number]
