@@ -14,7 +14,7 @@ from ferryman.cron.scheduling import payload_at
 from ferryman.cron.stored import COLUMNS, columns_of, stored_from_row
 from ferryman.errors import CrontabError, DuplicateScheduleError, UnknownScheduleError
 from ferryman.jobs import MAX_KEY_LENGTH, check_text
-from ferryman.queries import scheduling
+from ferryman.queries import schedules as schedule_queries
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -77,11 +77,11 @@ def add(
     take_over: True uses a name that a worker has registered, once no worker has that crontab any more
     """
     wanted = _one_crontab(crontab)
-    rows = yield scheduling.add_schedule(columns_of(wanted), is_paused=paused, take_over=take_over, using=using)
+    rows = yield schedule_queries.add_schedule(columns_of(wanted), is_paused=paused, take_over=take_over).on(using)
     if rows:
         return _schedule(rows[0])
     name = wanted.identifier
-    if (yield scheduling.list_schedules(name, using=using)):
+    if (yield schedule_queries.list_schedules(name).on(using)):
         raise DuplicateScheduleError(
             f"the schedule {name!r} already exists; nothing was added. Change it, or give this one another id."
         )
@@ -100,21 +100,21 @@ def change(_core: Core, identifier: str, crontab: Crontab | str, *, using: Any =
     wanted = _one_crontab(crontab)
     if wanted.id not in {None, identifier}:
         raise CrontabError(f"a schedule keeps its name: this crontab has the id {wanted.id!r}, not {identifier!r}")
-    rows = yield scheduling.change_schedule(columns_of(replace(wanted, id=identifier)), using=using)
+    rows = yield schedule_queries.change_schedule(columns_of(replace(wanted, id=identifier))).on(using)
     return _found(rows, identifier)
 
 
 def pause(_core: Core, identifier: str, *, using: Any = None) -> Steps[Schedule]:
     """Pause a schedule. It adds no jobs after this commits; jobs already added stay."""
     _check_name(identifier)
-    rows = yield scheduling.pause_schedule(identifier, is_paused=True, using=using)
+    rows = yield schedule_queries.pause_schedule(identifier, is_paused=True).on(using)
     return _found(rows, identifier)
 
 
 def resume(_core: Core, identifier: str, *, using: Any = None) -> Steps[Schedule]:
     """Resume a paused schedule. Runs that it missed while paused are not filled."""
     _check_name(identifier)
-    rows = yield scheduling.pause_schedule(identifier, is_paused=False, using=using)
+    rows = yield schedule_queries.pause_schedule(identifier, is_paused=False).on(using)
     return _found(rows, identifier)
 
 
@@ -124,26 +124,26 @@ def remove(_core: Core, identifier: str, *, using: Any = None) -> Steps[bool]:
     Its history is removed too: a later schedule of the same name starts afresh.
     """
     _check_name(identifier)
-    rows = yield scheduling.remove_schedule(identifier, using=using)
+    rows = yield schedule_queries.remove_schedule(identifier).on(using)
     return bool(rows)
 
 
 def list_schedules(_core: Core, *, using: Any = None) -> Steps[list[Schedule]]:
     """List the schedules in the database, by name. Those whose rows cannot be read have a `problem`."""
-    rows = yield scheduling.list_schedules(using=using)
+    rows = yield schedule_queries.list_schedules().on(using)
     return [_schedule(row) for row in rows]
 
 
 def known(_core: Core, *, using: Any = None) -> Steps[list[KnownCrontab]]:
     """List the crontabs that workers have registered, Node's included."""
-    rows = yield scheduling.list_known_crontabs(using=using)
+    rows = yield schedule_queries.list_known_crontabs().on(using)
     return [KnownCrontab(*row) for row in rows]
 
 
 def run_now(core: Core, identifier: str, *, using: Any = None) -> Steps[Job]:
     """Add the job of a schedule now, even if it is paused. Its next regular run does not change."""
     _check_name(identifier)
-    rows = yield scheduling.list_schedules(identifier, using=using)
+    rows = yield schedule_queries.list_schedules(identifier).on(using)
     crontab, now = _found(rows, identifier).crontab, rows[0][-1]
     payload = json.loads(payload_at(crontab, now, is_backfilled=False))
     job = yield from add_raw_job(core, crontab.task_identifier, payload, crontab.job_spec(), using=using)

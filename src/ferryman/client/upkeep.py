@@ -15,7 +15,14 @@ from ferryman.database.failures import sqlstate_of
 from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait, repeated
 from ferryman.errors import DatabaseError, InvalidJobError, SchemaMissingError
 from ferryman.jobs import check_identifier
-from ferryman.queries import cleaning
+from ferryman.queries.jobs import (
+    LOCK_QUEUES,
+    LOCK_TASKS,
+    delete_failed_jobs,
+    delete_unknown_tasks,
+    delete_unused_queues,
+    delete_unused_tasks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,11 +86,11 @@ def cleanup(
 def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> Steps[Cleaned]:
     failed_jobs, queues, identifiers = 0, (), ()  # type: int, Sequence[Row], Sequence[Row]
     if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen:
-        [(failed_jobs,)] = yield cleaning.delete_failed_jobs(age)
+        [(failed_jobs,)] = yield delete_failed_jobs(age)
     if CleanupTask.GC_TASK_IDENTIFIERS in chosen:
         identifiers = yield from _delete_tasks(kept)
     if CleanupTask.GC_JOB_QUEUES in chosen:
-        queues = yield from under_lock(cleaning.LOCK_QUEUES, cleaning.delete_unused_queues())
+        queues = yield from under_lock(LOCK_QUEUES, delete_unused_queues())
     return Cleaned(
         task_identifiers=tuple(row[0] for row in identifiers),
         queue_names=tuple(row[0] for row in queues),
@@ -93,10 +100,10 @@ def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> 
 
 def _delete_tasks(kept: Sequence[str]) -> Steps[Sequence[Row]]:
     try:
-        return (yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unknown_tasks(kept)))
+        return (yield from under_lock(LOCK_TASKS, delete_unknown_tasks(kept)))
     except SchemaMissingError:  # without the extensions nobody can register
         yield Rollback()
-    return (yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(kept)))
+    return (yield from under_lock(LOCK_TASKS, delete_unused_tasks(kept)))
 
 
 def under_lock(lock: Script, delete: Call) -> Steps[Sequence[Row]]:
@@ -154,9 +161,9 @@ def check_health(core: Core, *, limits: HealthLimits | None = None) -> Steps[Hea
 def hidden_tables(core: Core) -> Steps[tuple[str, ...]]:
     """List the tables whose rows row security hides from this role, so that they look empty."""
     from ferryman.health.schema_checks import CRONTABS, TABLES  # noqa: PLC0415 - see above
-    from ferryman.queries import health  # noqa: PLC0415 - see above
+    from ferryman.queries import checks  # noqa: PLC0415 - see above
 
-    rows = yield health.access(core.schema.name, (*TABLES, CRONTABS))
+    rows = yield checks.access(core.schema.name, (*TABLES, CRONTABS))
     return tuple(table for table, may_read, _, _, is_hidden in rows if may_read and is_hidden)
 
 
@@ -206,20 +213,20 @@ def _change(core: Core, tuning: Tuning | str, *, is_wanted: bool, dry_run: bool)
 def _repaired(core: Core, repair: Repair) -> Steps[Repaired]:
     from ferryman.health import HealthLimits, Repair, Repaired  # noqa: PLC0415 - see above
     from ferryman.health.worker_checks import NODE_LOCK_SECONDS  # noqa: PLC0415 - see above
-    from ferryman.queries import health  # noqa: PLC0415 - see above
+    from ferryman.queries import checks  # noqa: PLC0415 - see above
 
     names: Sequence[str]
     match repair:
         case Repair.WEDGED_QUEUES:
             silent_for = HealthLimits().silent_for.total_seconds()
-            rows = yield health.free_wedged(silent_for=silent_for, locked_for=NODE_LOCK_SECONDS)
+            rows = yield checks.free_wedged(silent_for=silent_for, locked_for=NODE_LOCK_SECONDS)
             names = [name for (name,) in rows]
         case Repair.DANGLING_QUEUES:
-            names = _made((yield from under_lock(cleaning.LOCK_QUEUES, health.MEND_QUEUES)))
+            names = _made((yield from under_lock(LOCK_QUEUES, checks.mend_queues())))
         case Repair.DANGLING_TASKS:
-            names = _made((yield from under_lock(cleaning.LOCK_TASKS, health.MEND_TASKS)))
+            names = _made((yield from under_lock(LOCK_TASKS, checks.mend_tasks())))
         case Repair.LEFTOVERS:
-            [(marks, progress)] = yield health.FORGET_LEFTOVERS
+            [(marks, progress)] = yield checks.forget_leftovers()
             return Repaired(repair, marks + progress)
         case Repair.UNUSED_QUEUES:
             names = (yield from cleanup(core, [CleanupTask.GC_JOB_QUEUES])).queue_names

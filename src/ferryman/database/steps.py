@@ -25,7 +25,7 @@ R = TypeVar("R")
 class Call(Discreet, frozen=True):
     """Run one statement and return its rows. With `using`, on the caller's connection.
 
-    is_lazy: True leaves the rows undecoded in async code, because few of their columns will be read
+    is_lazy: True if the rows are read by column name. Async code leaves them undecoded, because few values are read
     """
 
     statement: Statement
@@ -35,6 +35,10 @@ class Call(Discreet, frozen=True):
 
     def __repr__(self) -> str:
         return f"Call({self.statement.name})"  # parameters may be payloads
+
+    def on(self, using: Any) -> Call:
+        """The same call on the caller's connection; None leaves it on one of our own."""
+        return self if using is None else Call(self.statement, self.parameters, using, self.is_lazy)
 
 
 class Script(msgspec.Struct, frozen=True):
