@@ -11,7 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
-from ferryman.database.failures import sqlstate_of
+from ferryman.database.failures import DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, sqlstate_of
 from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait, repeated
 from ferryman.errors import DatabaseError, InvalidJobError, SchemaMissingError
 from ferryman.jobs import check_identifier
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 LOCK_ATTEMPTS = 40
 SECONDS_BETWEEN_ATTEMPTS = 0.25
-LOCK_NOT_AVAILABLE = "55P03"
-DEADLOCK_DETECTED = "40P01"
 
 
 class CleanupTask(Enum):

@@ -18,6 +18,7 @@ _UNAVAILABLE_CLASSES = ("08", "57P", "53")
 
 DATA_ERRORS = ("22", "23", "44", "54", "P0")
 """Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, refused by a trigger."""
+LOCK_NOT_AVAILABLE, DEADLOCK_DETECTED, SERIALISATION_FAILURE = "55P03", "40P01", "40001"
 _READ_ONLY = "25006"
 _FUNCTION = re.compile(r'PL/.*?([\w$."]+\([^()]*\))')
 """A function in PostgreSQL's context of an error, in any language."""

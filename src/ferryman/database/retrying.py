@@ -6,15 +6,15 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from ferryman.database.failures import sqlstate_of
+from ferryman.database.failures import DEADLOCK_DETECTED, SERIALISATION_FAILURE, sqlstate_of
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
 ATTEMPTS = 5
-_ROLLED_BACK = {"40001", "40P01"}
-"""Serialisation failure and deadlock: PostgreSQL has undone everything, so nothing happens twice."""
+_ROLLED_BACK = {SERIALISATION_FAILURE, DEADLOCK_DETECTED}
+"""Errors after which PostgreSQL has undone everything, so nothing happens twice."""
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
