@@ -12,7 +12,7 @@ from ferryman.errors import LeaseLostError
 from ferryman.leases import Lease
 from ferryman.queries import working
 from ferryman.worker.claiming.claims import claimed_from_rows
-from ferryman.worker.claiming.renewal import LongJobs
+from ferryman.worker.claiming.renewal import LockRenewal
 from ferryman.worker.running.start_marks import StartMarks
 from ferryman.worker.settling.outcomes import Completed, CompletedByHandler, Failed, Settlement
 from ferryman.worker.settling.settler import Settler
@@ -183,7 +183,7 @@ class Worker:
         return {claim: future.result() if future.done() else None for claim, future in futures.items()}
 
 
-class _Renewals(LongJobs):
+class _Renewals(LockRenewal):
     """The real ones, on a worker's line."""
 
     def __init__(self, worker: Worker) -> None:

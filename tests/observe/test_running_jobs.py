@@ -309,7 +309,7 @@ async def test_an_attempt_that_could_not_end_says_so(
         await has_begun.wait()
         if how == "lost":
             worker._identity.renew()
-            worker._life._running.lose_all_but(worker.worker_id)
+            worker._life._slots.lose_claims_of_other_ids(worker.worker_id)
             await until(lambda: spans.named("process wait") != [], "the handler is cancelled")
     process = spans.only("process wait")
     expected = ("lost", "ERROR") if how == "lost" else ("interrupted", "UNSET")

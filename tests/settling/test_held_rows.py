@@ -11,7 +11,7 @@ import pytest
 from ferryman import App, LocalQueueConfig
 from ferryman.retries import FixedDelay
 from ferryman.worker.claiming.claims import Claim
-from ferryman.worker.settling.buffers import Lane
+from ferryman.worker.settling.buffers import OutcomeBuffer
 from ferryman.worker.settling.outcomes import Completed, Settlement
 from tests.settling.endings import COMPLETED, FAILED, INTERRUPTION, ROLLED_BACK, UNSTARTED, Ending
 from tests.settling.neighbours import NOBODY, QUEUE_LOCKED, ROW_LOCKED, Cell, neighbours_of
@@ -212,13 +212,13 @@ async def test_rows_that_are_tried_again_all_the_time_do_not_keep_others_from_be
         written.extend(each for each in settlements if each is not held)
         return [held] if held in settlements else []
 
-    lane = Lane("completing jobs", write, lambda *_: None)
-    running_lane = asyncio.create_task(lane.run())
-    lane.put(held)
+    buffer = OutcomeBuffer("completing jobs", write, lambda *_: None)
+    writing = asyncio.create_task(buffer.run())
+    buffer.put(held)
     await until(lambda: tries > 1, "the held row is tried again")
-    lane.put(free)
+    buffer.put(free)
     await until(lambda: written, "the other one is written")
-    running_lane.cancel()
+    writing.cancel()
     assert written == [free]
 
 
@@ -231,13 +231,13 @@ async def test_a_lane_is_empty_as_soon_as_the_last_held_row_is_written() -> None
         tries += 1
         return settlements if tries < 3 else []
 
-    lane = Lane("completing jobs", write, lambda *_: None)
-    running_lane = asyncio.create_task(lane.run())
-    lane.put(completion_of(1))
-    assert not lane.empty.is_set()
-    await until(lambda: not lane.unsettled, "the held row is written")
-    await until(lane.empty.is_set, "the lane says so")
-    running_lane.cancel()
+    buffer = OutcomeBuffer("completing jobs", write, lambda *_: None)
+    writing = asyncio.create_task(buffer.run())
+    buffer.put(completion_of(1))
+    assert not buffer.empty.is_set()
+    await until(lambda: not buffer.unsettled, "the held row is written")
+    await until(buffer.empty.is_set, "the buffer says so")
+    writing.cancel()
     assert tries == 3
 
 

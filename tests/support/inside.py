@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from ferryman.worker.claiming.claimer import Claimer
     from ferryman.worker.claiming.claims import Claim
     from ferryman.worker.claiming.local_queue import LocalQueue
-    from ferryman.worker.claiming.lost_replies import LostClaims
-    from ferryman.worker.claiming.renewal import LongJobs
+    from ferryman.worker.claiming.lost_replies import LostReplies
+    from ferryman.worker.claiming.renewal import LockRenewal
     from ferryman.worker.claiming.waiting_list import WaitingList
     from ferryman.worker.identity import Identity
     from ferryman.worker.life import Life
@@ -44,7 +44,7 @@ class Inside:
 
     def looks_near_again(self) -> None:
         """Let it look for jobs in the cheapest way, as it does some time after it had to look further."""
-        self._life._claimer._reaching._until = 0.0
+        self._life._claimer._planner._until = 0.0
 
     @property
     def identity(self) -> Identity:
@@ -57,7 +57,7 @@ class Inside:
         return self._life._client.pool
 
     @property
-    def lost_claims(self) -> LostClaims:
+    def lost_claims(self) -> LostReplies:
         """What looks for claims whose replies were lost."""
         return self._life._claimer._lost
 
@@ -73,14 +73,14 @@ class Inside:
         return self._life._waiting_list
 
     @property
-    def long_jobs(self) -> LongJobs:
+    def long_jobs(self) -> LockRenewal:
         """What looks for old locks."""
-        return self._life._long_jobs
+        return self._life._renewal
 
     @property
     def leases(self) -> list[Claim]:
         """The claims whose handlers may ask for their lease."""
-        return [*self._life._running._attempts._leases]
+        return [*self._life._slots._attempts._leases]
 
     @property
     def progress(self) -> list[Claim]:
@@ -91,12 +91,12 @@ class Inside:
     @property
     def running(self) -> list[Claim]:
         """The claims of the jobs that run."""
-        return self._life._running.claims
+        return self._life._slots.claims
 
     @property
     def held_up(self) -> int:
         """How many outcomes wait for others to let go of their rows."""
-        return sum(len(lane._held_up) for lane in self._life._settler._lanes)
+        return sum(len(buffer._held_up) for buffer in self._life._settler._buffers)
 
     @property
     def is_listening(self) -> bool:
@@ -110,8 +110,8 @@ class Inside:
 
     def suspend(self, seconds: float) -> None:
         """Let the clock of its lease go on by so much, as if the machine had been suspended for as long."""
-        assert self._life._recovering is not None, "the worker does not recover"
-        beats = self._life._recovering._beats
+        assert self._life._recovery is not None, "the worker does not recover"
+        beats = self._life._recovery._beats
         clock = beats.clock
         beats.clock = lambda: clock() + seconds
 

@@ -132,7 +132,7 @@ async def test_small_jobs_cost_one_statement_for_each_group(
         return await fetch(self, call)
 
     monkeypatch.setattr(WorkerConnection, "fetch", note)
-    monkeypatch.setattr(running_module, "SECONDS_OF_A_TURN", 60.0)
+    monkeypatch.setattr(running_module, "TURN_SECONDS", 60.0)
     app = App(database)
 
     @app.task

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ferryman import Client, Worker
     from ferryman.embedded import EmbeddedPostgres
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.claiming.renewal import LongJobs
+    from ferryman.worker.claiming.renewal import LockRenewal
 
 pytestmark = pytest.mark.claims
 
@@ -105,7 +105,7 @@ def brake(database: str, connection: psycopg.Connection) -> Iterator[psycopg.Con
         yield opened
 
 
-def watch(worker: Worker) -> LongJobs:
+def watch(worker: Worker) -> LockRenewal:
     """The part of a running worker that looks for old locks."""
     return inside(worker).long_jobs
 

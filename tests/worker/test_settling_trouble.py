@@ -276,14 +276,14 @@ async def test_a_lane_that_dies_is_noticed_at_once_and_started_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    gather, errors = buffers.Lane._gather, [RuntimeError("an error that nobody has thought of")]
+    gather, errors = buffers.OutcomeBuffer._gather, [RuntimeError("an error that nobody has thought of")]
 
-    async def fail_once(self: buffers.Lane) -> None:
+    async def fail_once(self: buffers.OutcomeBuffer) -> None:
         if errors:
             raise errors.pop()
         await gather(self)
 
-    monkeypatch.setattr(buffers.Lane, "_gather", fail_once)
+    monkeypatch.setattr(buffers.OutcomeBuffer, "_gather", fail_once)
 
     @app.task
     async def end() -> None:

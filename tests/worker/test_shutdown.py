@@ -201,7 +201,7 @@ async def test_a_handler_that_never_ends_does_not_keep_the_worker(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(module, "SECONDS_AFTER_CANCELLING", 0.1)
+    monkeypatch.setattr(module, "CANCEL_GRACE_SECONDS", 0.1)
     end = asyncio.Event()
 
     async def ignore() -> None:
@@ -226,7 +226,7 @@ async def test_a_handler_that_never_ends_does_not_keep_the_worker(
 async def test_a_thread_that_goes_on_does_not_keep_the_worker(
     app: App, client: Client, connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SECONDS_AFTER_CANCELLING", 0.1)
+    monkeypatch.setattr(module, "CANCEL_GRACE_SECONDS", 0.1)
     has_begun, end = threading.Event(), threading.Event()
 
     @app.task
@@ -247,7 +247,7 @@ async def test_a_thread_that_ends_soon_after_the_grace_period_holds_its_queue_un
     app: App, client: Client, connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot be cancelled, so the next job of its queue would run beside it."""
-    monkeypatch.setattr(module, "SECONDS_AFTER_CANCELLING", 60)
+    monkeypatch.setattr(module, "CANCEL_GRACE_SECONDS", 60)
     has_begun, end, worker = (
         threading.Event(),
         threading.Event(),

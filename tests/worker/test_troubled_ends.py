@@ -141,7 +141,7 @@ async def test_a_step_that_fails_is_logged_and_the_next_steps_follow(
     worker = worker_of(app, hooks=hooks, complete_job_batch_delay=MINUTES)
     async with running(worker):
         await until(lambda: done, "the job has run")
-        worker._life._running.end = None  # type: ignore[union-attr]
+        worker._life._slots.end = None  # type: ignore[union-attr]
 
     assert (jobs(connection), reasons) == ([], [ShutdownReason.GRACEFUL])
     assert len(logged(caplog, "ending_step_failed")) == 1

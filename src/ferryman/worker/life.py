@@ -18,22 +18,22 @@ from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerSta
 from ferryman.hooks.reporting import Telling
 from ferryman.traces import find_tracing
 from ferryman.worker.claiming.claimer import Claimer
-from ferryman.worker.claiming.direct import SECONDS_TO_FLUSH, ClaimLoop
+from ferryman.worker.claiming.direct import SECONDS_TO_FLUSH, DirectSource
 from ferryman.worker.claiming.listener import Listener
-from ferryman.worker.claiming.renewal import LongJobs
+from ferryman.worker.claiming.renewal import LockRenewal
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.duties.background import in_background
 from ferryman.worker.duties.loop_watch import LoopWatch
 from ferryman.worker.duties.schema_watch import SchemaWatch
-from ferryman.worker.duties.worker_state import WorkerState
+from ferryman.worker.duties.worker_state import StateRecord
 from ferryman.worker.running.attempt import Attempts
 from ferryman.worker.running.blocking_clients import blocking_client
 from ferryman.worker.running.cancellations import Cancellations
 from ferryman.worker.running.children import ChildPool
 from ferryman.worker.running.handlers import Handlers
 from ferryman.worker.running.interruptions import Interruptions
-from ferryman.worker.running.progress import Progress
-from ferryman.worker.running.slots import Running
+from ferryman.worker.running.progress import ProgressWriter
+from ferryman.worker.running.slots import Slots
 from ferryman.worker.running.suspects import Suspects
 from ferryman.worker.running.threads import Threads
 from ferryman.worker.settling.job_log import told_jobs
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ferryman.worker.claiming.local_queue import LocalQueue
     from ferryman.worker.claiming.waiting_list import WaitingList
     from ferryman.worker.duties.background import Duty
-    from ferryman.worker.duties.recovery_duty import Recovering
+    from ferryman.worker.duties.recovery_duty import RecoveryDuty
     from ferryman.worker.duties.recycling import Recycling
     from ferryman.worker.identity import Identity
     from ferryman.worker.options import WorkerOptions
@@ -112,11 +112,11 @@ class Life:
         self._recycling = self._make_recycling()
         self._blocking_client = blocking_client(client, options.hooks)
         self._connection = WorkerConnection(client.pool, client.schema)
-        self._progress = Progress(self._connection)
-        self._state = WorkerState(
-            asyncio.get_running_loop(), slots=options.concurrency, running=lambda: len(self._running)
+        self._progress = ProgressWriter(self._connection)
+        self._state = StateRecord(
+            asyncio.get_running_loop(), slots=options.concurrency, running=lambda: len(self._slots)
         )
-        self._recovering = self._make_recovering()
+        self._recovery = self._make_recovery()
         self._suspects = self._make_suspects()
         self._waiting_list = self._make_waiting_list()
         renewing = asyncio.Lock()
@@ -146,8 +146,8 @@ class Life:
             fail_delay=_seconds(options.fail_job_batch_delay),
             lends=options.local_queue is None,
         )
-        self._running = self._make_running()
-        self._long_jobs = LongJobs(self._connection, self._running, self._progress, renewing=renewing)
+        self._slots = self._make_slots()
+        self._renewal = LockRenewal(self._connection, self._slots, self._progress, renewing=renewing)
         self._listener: Listener | None = None
         self._claim_loop = self._make_claim_loop()
         self._local_queue: LocalQueue | None = None
@@ -163,11 +163,11 @@ class Life:
         options, client = self._options, self._client
         await self._announce(WorkerInit(client=client, schema=client.schema.name, concurrency=options.concurrency))
         async with self._duties(listens=options.use_notification_delivery and not once):
-            if self._recovering is not None and not self._stop.begun.is_set():
-                self._recovering.begin()
+            if self._recovery is not None and not self._stop.begun.is_set():
+                self._recovery.begin()
             await self._persist("registering tasks", self._claimer.register)
-            if self._recovering is not None:
-                await self._persist("registering the worker", self._recovering.registered)
+            if self._recovery is not None:
+                await self._persist("registering the worker", self._recovery.registered)
             await self._announce(WorkerStart(client=client, worker_id=self._identity.id, extensions=options.extensions))
             logger.info(
                 "worker %s runs %d task%s",
@@ -198,7 +198,7 @@ class Life:
         async with self._stop.limiting(self._options.shutdown.grace_period.total_seconds()):
             await self._claim(once=once)
             if self._stop.retired_because is not None:
-                await self._running.finish()
+                await self._slots.finish()
 
     async def _claim(self, *, once: bool) -> None:
         if once:
@@ -213,10 +213,10 @@ class Life:
 
     async def _run_once(self) -> None:
         """Run what is due. Such a worker does not live long enough to observe others, so it sweeps as by hand."""
-        if self._recovering is None:
+        if self._recovery is None:
             await self._claim_loop.run_once()
             return
-        sweeping = asyncio.create_task(self._recovering.sweep_by_age(), name="sweep")
+        sweeping = asyncio.create_task(self._recovery.sweep_by_age(), name="sweep")
         try:
             await self._claim_loop.run_once()
             if await self._stop.has_done(sweeping) and sweeping.result():
@@ -246,7 +246,7 @@ class Life:
         """
         grace = self._options.shutdown.grace_period.total_seconds()
         async with self._step("letting jobs end"):
-            await self._running.end(max(0.0, grace - self._stop.seconds_since))
+            await self._slots.end(max(0.0, grace - self._stop.seconds_since))
         async with self._step("giving back lost claims"):
             await self._give_back_lost()
         async with self._step("writing the last outcomes"):
@@ -340,12 +340,12 @@ class Life:
         """Everything that goes on in the background, ended in order when the block ends."""
         options = self._options
         duties: dict[str, Duty] = {"settle": self._settler.run_until_closed, "tell progress": self._progress.run}
-        duties["renew the locks of long jobs"] = self._long_jobs.run
+        duties["renew the locks of long jobs"] = self._renewal.run
         if self._recycling is not None:
             duties["watch memory"] = self._recycling.watch
-        if self._recovering is not None:
-            duties["recover"] = self._after_first_claim(self._recovering.run)
-            duties["delete old records"] = self._after_first_claim(self._recovering.prune)
+        if self._recovery is not None:
+            duties["recover"] = self._after_first_claim(self._recovery.run)
+            duties["delete old records"] = self._after_first_claim(self._recovery.prune)
         if self._waiting_list is not None:
             duties["list waiting jobs"] = self._waiting_list.run
         if listens:
@@ -364,9 +364,9 @@ class Life:
             duties["wait for the shutdown signal"] = partial(self._stop.after, options.shutdown.shutdown_signal())
         async with AsyncExitStack() as stack:
             stack.callback(self._tell_stopped)
-            if self._recovering is not None:
+            if self._recovery is not None:
                 # Last of all: for as long as anything goes on, others must know that we live.
-                stack.push_async_callback(self._say_goodbye, self._recovering)
+                stack.push_async_callback(self._say_goodbye, self._recovery)
             await stack.enter_async_context(self._children)
             stack.callback(self._blocking_client.close)
             stack.callback(self._threads.close)
@@ -374,7 +374,7 @@ class Life:
                 await stack.enter_async_context(in_background(duty, name))
             stack.callback(self._settler.close)
             if options.blocked_loop_threshold is not None:
-                stack.enter_context(LoopWatch(_seconds(options.blocked_loop_threshold), self._running.describe))
+                stack.enter_context(LoopWatch(_seconds(options.blocked_loop_threshold), self._slots.describe))
             yield
 
     def _after_first_claim(self, duty: Duty) -> Duty:
@@ -389,7 +389,7 @@ class Life:
 
         return wait_and_do
 
-    async def _say_goodbye(self, recovering: Recovering) -> None:
+    async def _say_goodbye(self, recovering: RecoveryDuty) -> None:
         await recovering.close(has_settled_all=self._settler.unsettled == 0)
 
     async def _persist(self, duty: str, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -456,15 +456,15 @@ class Life:
 
     def _was_swept(self) -> None:
         """Others have our jobs: let go of all that was claimed in the old name. Whatever comes of it is refused."""
-        self._running.lose_all_but(self._identity.id)
+        self._slots.lose_claims_of_other_ids(self._identity.id)
         self._give_back_waiting()
 
     def _is_fenced(self) -> bool:
         """Whether we may have been taken for dead. Then nothing is started: others may have it, or soon will."""
-        return self._recovering is not None and self._recovering.is_fenced()
+        return self._recovery is not None and self._recovery.is_fenced()
 
     def _may_start(self, claim: Claim) -> bool:
-        return self._running.may_start(claim)
+        return self._slots.may_start(claim)
 
     def _is_held_back(self) -> bool:
         if self._suspects is not None and self._suspects.wants_room:
@@ -482,10 +482,10 @@ class Life:
 
     def _known_claims(self) -> list[Claim]:
         waiting = () if self._local_queue is None else self._local_queue.claims
-        return [*waiting, *self._running.claims, *self._settler.held_claims]
+        return [*waiting, *self._slots.claims, *self._settler.held_claims]
 
     def _free_slots(self) -> int:
-        return 0 if self._is_fenced() else self._options.concurrency - len(self._running)
+        return 0 if self._is_fenced() else self._options.concurrency - len(self._slots)
 
     def _task_of(self, claim: Claim) -> Task[..., Any]:
         return self._tasks.find(self._name_of(claim))
@@ -502,13 +502,13 @@ class Life:
 
         return Recycling(max_jobs=options.max_jobs, max_memory=options.max_memory, retire=self._retire)
 
-    def _make_recovering(self) -> Recovering | None:
+    def _make_recovery(self) -> RecoveryDuty | None:
         options = self._options
         if not options.recovery.settings.enabled:
             return None
-        from ferryman.worker.duties.recovery_duty import Recovering  # noqa: PLC0415 - not every worker registers
+        from ferryman.worker.duties.recovery_duty import RecoveryDuty  # noqa: PLC0415 - not every worker registers
 
-        return Recovering(
+        return RecoveryDuty(
             self._client,
             self._identity,
             options.recovery.settings,
@@ -522,7 +522,7 @@ class Life:
             tracing=self._tracing,
         )
 
-    def _make_running(self) -> Running:
+    def _make_slots(self) -> Slots:
         options = self._options
         delay = options.shutdown.interrupted_job_retry_delay.total_seconds()
         interruptions = Interruptions(options.hooks, delay, self._name_of)
@@ -550,7 +550,7 @@ class Life:
             counted=None if self._recycling is None else self._recycling.counted,
             traced=None if self._tracing is None else self._make_traced(self._tracing),
         )
-        return Running(
+        return Slots(
             attempts,
             self._settler,
             self._stop,
@@ -559,7 +559,7 @@ class Life:
             take=self._next_waiting,
             marks=self._make_marks(),
             make_room=self._make_room,
-            is_fenced=None if self._recovering is None else self._recovering.is_fenced,
+            is_fenced=None if self._recovery is None else self._recovery.is_fenced,
             identity=self._identity,
             cancellations=cancellations,
             interruptions=interruptions,
@@ -572,7 +572,7 @@ class Life:
         return TracedAttempts(tracing, lambda claim: claim.worker_id != self._identity.id).of
 
     def _make_marks(self) -> StartMarks | None:
-        if self._recovering is None:
+        if self._recovery is None:
             return None
         from ferryman.worker.running.start_marks import StartMarks  # noqa: PLC0415 - not every worker registers
 
@@ -581,12 +581,12 @@ class Life:
 
     def _make_suspects(self) -> Suspects | None:
         """Without recovery, nobody would know which jobs ran when this worker died."""
-        if self._recovering is None:
+        if self._recovery is None:
             return None
         return Suspects(
             slots=self._options.concurrency,
             is_held=self._holds,
-            is_alone=lambda: len(self._running) <= 1,
+            is_alone=lambda: len(self._slots) <= 1,
             give_back_waiting=self._give_back_waiting,
             give_back=lambda claim: self._settler.settle(claim, Unstarted()),
             is_stopping=self._stop.begun.is_set,
@@ -596,7 +596,7 @@ class Life:
         return self._suspects is None or await self._suspects.make_room(claim)
 
     def _make_waiting_list(self) -> WaitingList | None:
-        if self._recovering is None or self._options.local_queue is None:
+        if self._recovery is None or self._options.local_queue is None:
             return None
         from ferryman.worker.claiming.waiting_list import WaitingList  # noqa: PLC0415 - not every worker claims ahead
 
@@ -607,10 +607,10 @@ class Life:
             seconds=self._options.recovery.settings.heartbeat_interval.total_seconds(),
         )
 
-    def _make_claim_loop(self) -> ClaimLoop:
-        return ClaimLoop(
+    def _make_claim_loop(self) -> DirectSource:
+        return DirectSource(
             self._claimer,
-            self._running,
+            self._slots,
             self._settler,
             self._stop,
             self._alarm,
@@ -637,7 +637,7 @@ class Life:
             alarm=self._alarm,
             stop=self._stop.begun,
             free_slots=self._free_slots,
-            begin=self._running.serve,
+            begin=self._slots.fill,
             settle=self._settler.settle,
             is_held_back=self._is_held_back,
             news=self._news,

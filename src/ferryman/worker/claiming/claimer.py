@@ -14,8 +14,8 @@ from ferryman.errors import DatabaseUnavailableError, NotConnectedError
 from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.claiming.claims import Claimed, claimed_from_rows, task_ids
-from ferryman.worker.claiming.lost_replies import LostClaims
-from ferryman.worker.claiming.search import PLAIN, Reaching
+from ferryman.worker.claiming.lost_replies import LostReplies
+from ferryman.worker.claiming.search import PLAIN, SearchPlanner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ def _nothing(_: str) -> Sequence[Claim]:
 class Claimer:
     """Claims jobs for one worker, and knows the numbers of its tasks.
 
-    known, renewing: see `LostClaims`
+    known, renewing: see `LostReplies`
     suspects: which jobs that have crashed before may be claimed; None: all of them
     """
 
@@ -63,8 +63,8 @@ class Claimer:
         self._use_local_time = use_local_time
         self._durable = durable
         self._suspects = suspects
-        self._reaching = Reaching()
-        self._lost = LostClaims(connection, identity, known, renewing or asyncio.Lock())
+        self._planner = SearchPlanner()
+        self._lost = LostReplies(connection, identity, known, renewing or asyncio.Lock())
         self.tasks: Mapping[int, str] = {}
         """The identifiers of our tasks, by the numbers that they have now."""
         self.all_tasks: Mapping[int, str] = {}
@@ -97,15 +97,15 @@ class Claimer:
         await self._lost.give_back()
         if self._clock() >= self._registered_at + SECONDS_BETWEEN_REGISTRATIONS:
             await self.register()  # a claim that finds jobs does not say whether all our tasks still exist
-        reach = self._reaching.reach(is_announced=is_announced)
+        plan = self._planner.plan(is_announced=is_announced)
         call = working.claim_jobs(
             worker_id,
             list(self.tasks),
             wanted=wanted,
-            window=reach.window(wanted),
+            window=plan.window(wanted),
             now=datetime.now(UTC) if self._use_local_time else None,
             forbidden_flags=forbidden_flags,
-            search=reach.search,
+            search=plan.search,
             done=[(claim.job_id, claim.token) for claim in borrow(worker_id)],
             durable=self._durable,
         )
@@ -115,7 +115,7 @@ class Claimer:
             raise
         except BaseException:  # whatever it is, the claim may be committed
             self._lost.suspect(worker_id)
-            self._reaching.has_failed()
+            self._planner.failed()
             raise
         if claimed.claims and worker_id != self._identity.id:
             # We were swept while we asked. What the old name holds would be an orphan's: nobody stands up for it.
@@ -125,8 +125,8 @@ class Claimer:
         self.has_claimed.set()
         if claimed.claims:
             sync_points.reach("after_claim")
-        self._reaching.came_back(reach, wanted, claimed)
-        if reach is PLAIN and not claimed.claims:
+        self._planner.learn(plan, wanted, claimed)
+        if plan is PLAIN and not claimed.claims:
             # It does not say why: there may be jobs with queues, or our tasks may be gone.
             return await self._claim_again(wanted, claimed)
         if claimed.known_tasks is not None and claimed.known_tasks < len(self.tasks):
@@ -158,12 +158,12 @@ class Claimer:
     @property
     def is_looking_further(self) -> bool:
         """Whether there may be jobs beyond what the last claim looked at."""
-        return self._reaching.is_looking_further
+        return self._planner.is_looking_further
 
     @property
     def has_all(self) -> bool:
         """Whether the last claim left nothing behind: none need be made before the next job is due or announced."""
-        return self._reaching.has_all
+        return self._planner.has_all
 
     @property
     def flags_can_change(self) -> bool:

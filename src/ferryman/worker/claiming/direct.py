@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ferryman.errors import NotConnectedError
-from ferryman.worker.claiming.vain_claims import VainClaims
+from ferryman.worker.claiming.claim_backoff import ClaimBackoff
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ferryman.worker.alarm import Alarm
     from ferryman.worker.claiming.claimer import Claimer
     from ferryman.worker.claiming.claims import Claim, Claimed
-    from ferryman.worker.running.slots import Running
+    from ferryman.worker.running.slots import Slots
     from ferryman.worker.settling.outcomes import Settlement
     from ferryman.worker.settling.settler import Settler
     from ferryman.worker.stopping import Stopping
@@ -25,7 +25,7 @@ SECONDS_HELD_BACK = 0.1
 SECONDS_TO_FLUSH = 30.0
 
 
-class ClaimLoop:
+class DirectSource:
     """Claims and starts jobs, until the worker ends or nothing is left to do.
 
     is_settled: whether all outcomes are written, and hooks have been told of them
@@ -35,7 +35,7 @@ class ClaimLoop:
     def __init__(
         self,
         claimer: Claimer,
-        running: Running,
+        slots: Slots,
         settler: Settler,
         stop: Stopping,
         alarm: Alarm,
@@ -48,7 +48,7 @@ class ClaimLoop:
         hears_of_jobs: Callable[[], bool],
     ) -> None:
         self._claimer = claimer
-        self._running = running
+        self._slots = slots
         self._settler = settler
         self._stop = stop
         self._alarm = alarm
@@ -62,7 +62,7 @@ class ClaimLoop:
         self._waits_for_slots = False
         self._has_slot_ended = False
         self._trouble = Trouble("claiming jobs")
-        self._vain = VainClaims()
+        self._vain = ClaimBackoff()
 
     def wake(self) -> None:
         """There may be new jobs."""
@@ -90,20 +90,20 @@ class ClaimLoop:
     async def run_once(self) -> None:
         """Claim until nothing is due, nothing runs, and everything is settled."""
         while not self._stop.begun.is_set():
-            was_idle = not self._running and self._is_settled()
+            was_idle = not self._slots and self._is_settled()
             claimed = await self._claim()
             if claimed is None or not self._claimer.has_all:
                 continue
             if was_idle and not claimed.claims:
                 return
-            if self._running:
+            if self._slots:
                 await self._wait_for_slots(self._pause_after(claimed))
             else:
                 await self._stop.wait_for(self._flush(), SECONDS_TO_FLUSH, or_hurry=True)
 
     async def _claim(self) -> Claimed | None:
         """Claim for all free slots, if there are any and all is well; otherwise wait a little."""
-        free = self._concurrency - len(self._running)
+        free = self._concurrency - len(self._slots)
         if free <= 0:
             await self._wait_for_slots(self._poll_seconds)
             return None
@@ -119,7 +119,7 @@ class ClaimLoop:
             return None
         self._trouble.is_over()
         if claimed.claims:
-            self._running.start(claimed.claims)
+            self._slots.start(claimed.claims)
             # Two rounds of the loop before anything else is asked of the database: let them begin, and let the settler
             # see what has ended at once. It sends that, or leaves it for the next claim.
             await asyncio.sleep(0)

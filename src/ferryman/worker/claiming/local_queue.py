@@ -23,8 +23,8 @@ from ferryman.hooks import (
     LocalQueueReturnJobs,
     LocalQueueSetMode,
 )
+from ferryman.worker.claiming.claim_backoff import ClaimBackoff
 from ferryman.worker.claiming.refetch_pause import RefetchPause
-from ferryman.worker.claiming.vain_claims import VainClaims
 from ferryman.worker.settling.outcomes import Outcome, Unstarted
 from ferryman.worker.trouble import Trouble
 
@@ -94,7 +94,7 @@ class LocalQueue:
         self._look_at = 0.0
         self._may_be_more = False
         """Whether the last fetch left jobs behind, as far as we know."""
-        self._vain = VainClaims()
+        self._vain = ClaimBackoff()
         self._pulses = 0
         """Announcements since the last fetch began."""
         self._has_run_dry = False

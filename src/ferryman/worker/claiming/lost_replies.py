@@ -45,7 +45,7 @@ class _Look(NamedTuple):
     """The newest claim that had come through by the time of the first suspicion."""
 
 
-class LostClaims:
+class LostReplies:
     """Gives back jobs whose claim was committed but whose reply was lost. Expects one claim at a time.
 
     known: the claims whose jobs run or wait to be run, whose outcomes wait to be written, or that are left locked

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from ferryman.worker.claiming.claims import Claim
     from ferryman.worker.connection import WorkerConnection
-    from ferryman.worker.running.progress import Progress
-    from ferryman.worker.running.slots import Running
+    from ferryman.worker.running.progress import ProgressWriter
+    from ferryman.worker.running.slots import Slots
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -34,7 +34,7 @@ SECONDS_BETWEEN_LOOKS = 300.0
 """A lock may be older than it seems by so much, since it is first seen when somebody looks."""
 
 
-class LongJobs:
+class LockRenewal:
     """Looks for old locks among the jobs that run. A worker whose jobs are short pays for a timer.
 
     renewing: held while tokens change; see `ferryman.worker.claiming.lost_replies`
@@ -43,14 +43,14 @@ class LongJobs:
     def __init__(
         self,
         connection: WorkerConnection,
-        running: Running,
-        progress: Progress,
+        slots: Slots,
+        progress: ProgressWriter,
         *,
         renewing: asyncio.Lock | None = None,
         clock: Callable[[], float] = clocks.now,
     ) -> None:
         self._connection = connection
-        self._running = running
+        self._slots = slots
         self._progress = progress
         self._renewing = renewing or asyncio.Lock()
         self._clock = clock
@@ -77,7 +77,7 @@ class LongJobs:
     async def look(self) -> None:
         """Renew what is old by now."""
         now = self._clock()
-        self._seen = {claim: self._seen.get(claim, now) for claim in self._running.begun}
+        self._seen = {claim: self._seen.get(claim, now) for claim in self._slots.started}
         old = [claim for claim, since in self._seen.items() if now - since >= SECONDS_UNTIL_OLD]
         for worker_id in {claim.worker_id for claim in old}:
             await self._renew(worker_id, [claim for claim in old if claim.worker_id == worker_id])
@@ -86,7 +86,7 @@ class LongJobs:
         [[token]] = await self._connection.fetch(working.read_clock())
         async with self._renewing, self._progress.writing:
             # What has ended in the meantime is about to be settled, and its tokens are known to whoever does that.
-            current = {claim.job_id: claim for claim in _holders(claims) if claim in self._running}
+            current = {claim.job_id: claim for claim in _holders(claims) if claim in self._slots}
             if not current:
                 return
             keys = [key for claim in current.values() for key in claim.keys]
@@ -106,7 +106,7 @@ class LongJobs:
                     claim.job_id,
                     extra={"event": "job_lost", "job_id": claim.job_id},
                 )
-                self._running.lose(claim)
+                self._slots.lose(claim)
             case "gone":
                 # Perhaps its handler has completed it, and not returned yet.
                 logger.debug(

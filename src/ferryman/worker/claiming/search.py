@@ -26,7 +26,7 @@ LARGEST_WINDOW = 1_000_000
 SECONDS_OF_LOOKING_FURTHER = 1.0
 
 
-class Reach(msgspec.Struct, frozen=True):
+class SearchPlan(msgspec.Struct, frozen=True):
     """How far to look.
 
     width: how many jobs to look at for each one that is wanted
@@ -42,17 +42,17 @@ class Reach(msgspec.Struct, frozen=True):
         return min(LARGEST_WINDOW, (int(wanted * self.width) + SMALLEST_WINDOW) * self.stretch)
 
 
-PLAIN = Reach(Search.PLAIN, 8.0)
-NEAR = Reach(Search.FRONT, 1.25)
-WIDE = Reach(Search.FRONT, 3.0)
-BY_TASK = Reach(Search.BY_TASK, 3.0)
+PLAIN = SearchPlan(Search.PLAIN, 8.0)
+NEAR = SearchPlan(Search.FRONT, 1.25)
+WIDE = SearchPlan(Search.FRONT, 3.0)
+BY_TASK = SearchPlan(Search.BY_TASK, 3.0)
 
 
-class Reaching:
-    """Chooses the reach of each claim by what came of those before."""
+class SearchPlanner:
+    """Chooses the plan of each claim by what came of those before."""
 
     def __init__(self) -> None:
-        self._reach = PLAIN
+        self._plan = PLAIN
         self._until = 0.0
         self._was_full = False
         self.is_looking_further = False
@@ -60,35 +60,35 @@ class Reaching:
         self.has_all = False
         """Whether the last claim left nothing behind, and knows when there is something again."""
 
-    def reach(self, *, is_announced: bool) -> Reach:
+    def plan(self, *, is_announced: bool) -> SearchPlan:
         """That of the next claim.
 
         is_announced: whether somebody has said that there are jobs
         """
         if time.monotonic() >= self._until:
-            self._reach = PLAIN
+            self._plan = PLAIN
         # Without hope, the other claim is better: when there is nothing, it also looks whether our tasks still exist.
-        if self._reach is PLAIN and not is_announced and not self._was_full:
+        if self._plan is PLAIN and not is_announced and not self._was_full:
             return NEAR
-        return self._reach
+        return self._plan
 
-    def came_back(self, reach: Reach, wanted: int, claimed: Claimed) -> None:
+    def learn(self, plan: SearchPlan, wanted: int, claimed: Claimed) -> None:
         """Learn from the last claim."""
         count = len(claimed.claims)
         self._was_full = count >= wanted
-        is_short = claimed.is_window_full and count < wanted and reach.window(wanted) < LARGEST_WINDOW
+        is_short = claimed.is_window_full and count < wanted and plan.window(wanted) < LARGEST_WINDOW
         if is_short:
-            self._reach = _next(reach)
+            self._plan = _next(plan)
             self._until = time.monotonic() + SECONDS_OF_LOOKING_FURTHER
         self.is_looking_further = is_short
         self.has_all = not is_short and (count == 0 or claimed.took_all)
 
-    def has_failed(self) -> None:
+    def failed(self) -> None:
         """Learn that the last claim came to nothing: if its statement was to blame, the next one is another."""
-        self._reach = NEAR
+        self._plan = NEAR
         self._until = time.monotonic() + SECONDS_OF_LOOKING_FURTHER
 
 
-def _next(reach: Reach) -> Reach:
+def _next(plan: SearchPlan) -> SearchPlan:
     following = {PLAIN: NEAR, NEAR: WIDE, WIDE: BY_TASK}
-    return following.get(reach) or replace(reach, stretch=reach.stretch * 4)
+    return following.get(plan) or replace(plan, stretch=plan.stretch * 4)

@@ -55,7 +55,7 @@ SECONDS_UNTIL_PRUNING = 60.0
 SECONDS_BETWEEN_PRUNINGS = 3600.0
 
 
-class Recovering:
+class RecoveryDuty:
     """Beats and sweeps, from the registration of the worker to its end.
 
     state: what the worker is doing, written down with each beat

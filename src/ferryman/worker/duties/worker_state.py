@@ -54,7 +54,7 @@ class LoopLag:
         self._asked_at = None
 
 
-class WorkerState:
+class StateRecord:
     """The figures of one worker.
 
     running: how many jobs run now

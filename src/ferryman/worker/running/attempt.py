@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ferryman.tasks import Task
     from ferryman.worker.claiming.claims import Claim
     from ferryman.worker.running.handlers import Call, Handlers
-    from ferryman.worker.running.progress import Progress
+    from ferryman.worker.running.progress import ProgressWriter
 
     Cancelling = Callable[[], int]
     """How often the asyncio task that makes an attempt was cancelled."""
@@ -62,7 +62,7 @@ class Attempts:
         blocking_client: SyncClient,
         extensions: Mapping[Any, Any],
         shutting_down: asyncio.Event,
-        progress: Progress,
+        progress: ProgressWriter,
         name_of: Callable[[Claim], str],
         may_start: Callable[[Claim], bool],
         counted: Callable[[Attempt], Attempt] | None = None,

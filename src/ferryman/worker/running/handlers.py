@@ -33,8 +33,8 @@ from ferryman.worker.running.decisions import batch_ending, decided_by, retry_se
 from ferryman.worker.running.django_connections import with_usable_connections
 from ferryman.worker.running.forks import generation, leave_if_forked
 from ferryman.worker.settling.outcomes import (
+    ChildCrash,
     Completed,
-    Crash,
     Ending,
     Failed,
     Snoozed,
@@ -225,7 +225,7 @@ class Handlers:
         own = task.running.max_crashes
         most = self._max_crashes if own is msgspec.UNSET else own
         hours = self._crash_window.total_seconds() / 3600
-        crash = Crash(
+        crash = ChildCrash(
             most,
             self._crash_window.total_seconds(),
             storable_error(

@@ -26,7 +26,7 @@ _FOR_EVER = 86_400.0
 _encoder = msgspec.json.Encoder()
 
 
-class Progress:
+class ProgressWriter:
     """What running jobs have told. A worker whose handlers tell nothing pays nothing."""
 
     def __init__(self, connection: WorkerConnection) -> None:

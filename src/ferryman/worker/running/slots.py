@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferryman.worker")
 
-SECONDS_AFTER_CANCELLING = 5.0
+CANCEL_GRACE_SECONDS = 5.0
 """How long handlers may take to notice that they were cancelled."""
-SECONDS_OF_A_TURN = 0.0005
+TURN_SECONDS = 0.0005
 """How long a slot may go on from job to job before others have their turn; all handlers share the loop."""
 
 
-class Running:
+class Slots:
     """Claims that have a slot: their jobs run, or are about to begin.
 
     Jobs begin in one slot at first. Small ones, that do not wait for anything, all end there, one after the other; when
@@ -84,9 +84,9 @@ class Running:
         self._on_end = on_end
         self._tasks: dict[Claim, asyncio.Task[None]] = {}
         self._waiting: deque[Claim] = deque()
-        """Claims that have not begun."""
+        """Claims that have not started."""
         self._unmarked: set[Claim] = set()
-        self._context: contextvars.Context | None = None
+        self._clean_context: contextvars.Context | None = None
         """The worker's context, before any handler has touched it."""
 
     @property
@@ -95,8 +95,8 @@ class Running:
         return [*self._tasks, *self._waiting]
 
     @property
-    def begun(self) -> list[Claim]:
-        """Those whose attempts have begun; others may still wait for their turn, or for their mark."""
+    def started(self) -> list[Claim]:
+        """Those whose attempts have started; others may still wait for their turn, or for their mark."""
         return [claim for claim in self._tasks if claim not in self._unmarked]
 
     def __len__(self) -> int:
@@ -108,15 +108,15 @@ class Running:
     def start(self, claims: Sequence[Claim]) -> None:
         """Run the jobs of these claims, or give them back if the worker is ending, or may have lost them."""
         self._waiting.extend(claims)
-        self.serve()
+        self.fill()
 
-    def serve(self) -> None:
+    def fill(self) -> None:
         """Begin with what waits, here or in a local queue."""
-        first = self._begin_next()
+        first = self._start_next()
         if first is not None:
-            asyncio.get_running_loop().call_soon(self._serve_others, first)
+            asyncio.get_running_loop().call_soon(self._start_others, first)
 
-    def lose_all_but(self, worker_id: str) -> None:
+    def lose_claims_of_other_ids(self, worker_id: str) -> None:
         """Others have what was claimed in another name than this. Handlers are told, and cancelled if that works."""
         for claim in self.claims:
             if claim.worker_id != worker_id:
@@ -127,7 +127,7 @@ class Running:
         task = self._tasks.get(claim)
         if task is None and claim in self._waiting:
             self._waiting.remove(claim)
-            self._has_ended()
+            self._free_slot()
         if task is not None:
             self._attempts.lose(claim)
             self._cancellations.cancel(claim, task)
@@ -162,7 +162,7 @@ class Running:
         for claim, task in self._tasks.items():
             if claim not in in_threads:
                 self._cancellations.cancel(claim, task)
-        await self._wait(SECONDS_AFTER_CANCELLING, or_hurry=False)
+        await self._wait(CANCEL_GRACE_SECONDS, or_hurry=False)
         left = [*self._tasks.items()]
         self._tasks.clear()
         await asyncio.gather(*(self._let_go(claim, task) for claim, task in left), return_exceptions=True)
@@ -187,20 +187,20 @@ class Running:
                 return f"task {self._find_task(claim).identifier!r} (job {claim.job_id})"
         return None
 
-    def _serve_others(self, first: asyncio.Task[None]) -> None:
-        """Give all others slots of their own, unless the first one has come to its end; then it has called `serve`."""
-        while not first.done() and self._begin_next() is not None:
+    def _start_others(self, first: asyncio.Task[None]) -> None:
+        """Give all others slots of their own, unless the first one has come to its end; then it has called `fill`."""
+        while not first.done() and self._start_next() is not None:
             pass
 
-    def _begin_next(self) -> asyncio.Task[None] | None:
+    def _start_next(self) -> asyncio.Task[None] | None:
         claim = self._next()
         if claim is None:
             return None
-        if self._context is None:
-            self._context = contextvars.copy_context()
+        if self._clean_context is None:
+            self._clean_context = contextvars.copy_context()
         # In a context of its own: what a handler leaves there is no business of the next. Not made by the loop, whose
         # task factory may be an eager one: a job would have ended before its claim is known to have a slot.
-        loop, context = asyncio.get_running_loop(), self._context.copy()
+        loop, context = asyncio.get_running_loop(), self._clean_context.copy()
         task = asyncio.Task(self._run(claim), loop=loop, name="a worker's slot", context=context)
         self._tasks[claim] = task
         return task
@@ -242,21 +242,21 @@ class Running:
 
         To make an asyncio task costs as much as all else that a small job needs.
         """
-        me = asyncio.current_task()
-        assert me is not None  # noqa: S101 - it is a coroutine
-        turn_ends = time.monotonic() + SECONDS_OF_A_TURN
+        slot = asyncio.current_task()
+        assert slot is not None  # noqa: S101 - it is a coroutine
+        turn_ends = time.monotonic() + TURN_SECONDS
         following: Claim | None = claim
         may_start = self.may_start(claim)  # the process may have been stopped since this began
         try:
             while following is not None:
-                is_traceless = await self._attempt(following, me, may_start=may_start) and self._is_untouched()
+                is_traceless = await self._attempt(following, slot, may_start=may_start) and self._context_is_clean()
                 following = self._next() if is_traceless and time.monotonic() < turn_ends else None
                 if following is not None:
-                    self._tasks[following] = me
+                    self._tasks[following] = slot
         finally:
-            self._has_ended()
+            self._free_slot()
 
-    async def _attempt(self, claim: Claim, me: asyncio.Task[None], *, may_start: bool) -> bool:
+    async def _attempt(self, claim: Claim, slot: asyncio.Task[None], *, may_start: bool) -> bool:
         """Make an attempt and settle its outcome; whether it has simply completed."""
         outcome: Outcome = Unstarted()
         try:
@@ -267,7 +267,7 @@ class Running:
                 may_start = unstarted is None and self.may_start(claim)
             if may_start:
                 outcome = self._interruptions.usual
-                outcome = await self._attempts.of(task)(claim, me.cancelling)
+                outcome = await self._attempts.of(task)(claim, slot.cancelling)
         except asyncio.CancelledError:
             if isinstance(outcome, Interrupted) and not await self._cancellations.was_cancelled(claim):
                 outcome = Failed("CancelledError: a hook of this attempt was cancelled, and not by the worker")
@@ -286,22 +286,22 @@ class Running:
             self._tasks.pop(claim, None)
             if self._cancelled:
                 self._cancellations.forget(claim)
-        return isinstance(outcome, Completed) and not me.cancelling()
+        return isinstance(outcome, Completed) and not slot.cancelling()
 
     def _forget(self, claim: Claim) -> None:
         self._cancellations.forget(claim)
         if self._tasks.pop(claim, None) is not None:
-            self._has_ended()
+            self._free_slot()
 
-    def _has_ended(self) -> None:
+    def _free_slot(self) -> None:
         if self._waiting:
-            self.serve()
+            self.fill()
         self._on_end()
 
-    def _is_untouched(self) -> bool:
+    def _context_is_clean(self) -> bool:
         """Whether the context of the running asyncio task is still as it was at its start."""
         try:
-            return contextvars.copy_context() == self._context
+            return contextvars.copy_context() == self._clean_context
         except Exception:  # noqa: BLE001 - what handlers put there may be compared in any way
             return False
 

@@ -1,4 +1,4 @@
-"""Where outcomes wait to be written: each kind in a lane of its own, since each has a statement of its own."""
+"""Where outcomes wait to be written: each kind in a buffer of its own, since each has a statement of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ferryman.database.failures import sqlstate_of
 from ferryman.errors import DatabaseUnavailableError, FerrymanError, NotConnectedError
 from ferryman.queries.working import LOCK_NOT_AVAILABLE
 from ferryman.worker.alarm import Alarm
-from ferryman.worker.settling.held_up import HeldUp
+from ferryman.worker.settling.held_up import HeldUpOutcomes
 from ferryman.worker.settling.outcomes import claimed_in_one_name
 from ferryman.worker.trouble import Trouble
 
@@ -32,7 +32,7 @@ _DATA_ERRORS = ("22", "23", "44", "54", "P0")
 """Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, a trigger's own refusal."""
 
 
-class Lane:
+class OutcomeBuffer:
     """Settlements of one kind, on their way into the database.
 
     Those whose rows others hold wait apart and are tried again and again, so that each delays nobody but itself.
@@ -59,7 +59,7 @@ class Lane:
         self._delay = delay
         self._waiting: list[Settlement] = []
         self._writing: Sequence[Settlement] = ()
-        self._held_up = HeldUp()
+        self._held_up = HeldUpOutcomes()
         self._skips_until = 0.0
         self._alarm = Alarm()
         self._hurry = asyncio.Event()
@@ -128,7 +128,7 @@ class Lane:
             held_up: Sequence[Settlement] = ()
             try:
                 held_up = await self._write(part, skips)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the lane goes on
+            except Exception as error:  # noqa: BLE001 - whatever it is, the buffer goes on
                 tries += 1
                 if not await self._is_their_fault(error, part, skips=skips, tries=tries):
                     continue
@@ -163,7 +163,7 @@ class Lane:
         return False
 
 
-class LendingLane(Lane):
+class LendingBuffer(OutcomeBuffer):
     """Lends what waits to one who is about to send a statement anyway, and can write it in passing.
 
     That saves a round trip and a commit. What was not written comes back, and is written as if nothing had been tried.

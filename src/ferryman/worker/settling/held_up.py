@@ -27,7 +27,7 @@ SECONDS_BETWEEN_TELLING = 60.0
 FOR_EVER = 3600.0
 
 
-class HeldUp:
+class HeldUpOutcomes:
     """Settlements that wait for others to let go of their rows, and when each is tried again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

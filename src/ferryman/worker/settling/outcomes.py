@@ -27,7 +27,7 @@ class Completed(msgspec.Struct, frozen=True, gc=False):
     seconds: float
 
 
-class Crash(msgspec.Struct, frozen=True, gc=False):
+class ChildCrash(msgspec.Struct, frozen=True, gc=False):
     """The child process of an attempt died, for which nothing but the job can be to blame."""
 
     most: int | None
@@ -48,7 +48,7 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
     """Whether no other attempt will be made, even if some are left."""
     payload_json: str | None = None
     """What the next attempt shall work on instead."""
-    crash: Crash | None = None
+    crash: ChildCrash | None = None
 
 
 class Snoozed(msgspec.Struct, frozen=True, gc=False):

@@ -20,7 +20,7 @@ from ferryman.errors import FerrymanError
 from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.duties.background import keep_doing
-from ferryman.worker.settling.buffers import Lane, LendingLane
+from ferryman.worker.settling.buffers import LendingBuffer, OutcomeBuffer
 from ferryman.worker.settling.outcomes import (
     Completed,
     CompletedByHandler,
@@ -64,31 +64,31 @@ class Settler:
         self._is_closed = False
         self._left_locked: list[Claim] = []
         self._completions = (
-            LendingLane("completing jobs", self._write_completed, self._replace, report=self._report_lent)
+            LendingBuffer("completing jobs", self._write_completed, self._replace, report=self._report_lent)
             if lends and complete_delay <= 0
-            else Lane("completing jobs", self._write_completed, self._replace, delay=complete_delay)
+            else OutcomeBuffer("completing jobs", self._write_completed, self._replace, delay=complete_delay)
         )
-        self._lanes = (
+        self._buffers = (
             self._completions,
-            Lane("giving jobs back", self._write_released, self._replace, delay=fail_delay),
-            Lane("checking jobs that were completed by their handlers", self._write_checked, self._replace),
+            OutcomeBuffer("giving jobs back", self._write_released, self._replace, delay=fail_delay),
+            OutcomeBuffer("checking jobs that were completed by their handlers", self._write_checked, self._replace),
         )
 
     @property
     def unsettled(self) -> int:
         """How many outcomes are not written yet."""
-        return sum(lane.unsettled for lane in self._lanes)
+        return sum(buffer.unsettled for buffer in self._buffers)
 
     def settle(self, claim: Claim, outcome: Outcome) -> None:
         """Take an outcome; it is written soon."""
         match outcome:
             case Completed():
-                lane = self._lanes[0]
+                buffer = self._buffers[0]
             case CompletedByHandler():
-                lane = self._lanes[2]
+                buffer = self._buffers[2]
             case _:
-                lane = self._lanes[1]
-        lane.put(Settlement(claim, outcome))
+                buffer = self._buffers[1]
+        buffer.put(Settlement(claim, outcome))
 
     @property
     def is_completing(self) -> bool:
@@ -97,19 +97,19 @@ class Settler:
 
     def borrow_completed(self, worker_id: str) -> Sequence[Settlement]:
         """Completions to write in passing: of claims in this name, without a queue. They must be given back."""
-        return self._completions.borrow(worker_id) if isinstance(self._completions, LendingLane) else ()
+        return self._completions.borrow(worker_id) if isinstance(self._completions, LendingBuffer) else ()
 
     def give_back(self, borrowed: Sequence[Settlement], *, is_uncertain: bool) -> None:
         """Say that these were not written, as far as anybody knows.
 
         is_uncertain: whether they may have been
         """
-        if isinstance(self._completions, LendingLane):
+        if isinstance(self._completions, LendingBuffer):
             self._completions.give_back(borrowed, is_uncertain=is_uncertain)
 
     def has_completed(self, borrowed: Sequence[Settlement], done: Collection[int] | None) -> None:
         """Say which of these were written, by the ids of their jobs; None if it was all of them."""
-        if isinstance(self._completions, LendingLane):
+        if isinstance(self._completions, LendingBuffer):
             others = [] if done is None else _unwritten(borrowed, set(done))
             left = {each.claim for each in others}
             self._completions.has_written([each for each in borrowed if each.claim not in left] if left else borrowed)
@@ -118,8 +118,8 @@ class Settler:
     async def run(self) -> None:
         """Write what comes, until cancelled."""
         async with asyncio.TaskGroup() as duties:
-            for lane in self._lanes:
-                duties.create_task(keep_doing(lane.run, lane.duty), name=lane.duty)
+            for buffer in self._buffers:
+                duties.create_task(keep_doing(buffer.run, buffer.duty), name=buffer.duty)
 
     async def run_until_closed(self) -> None:
         """Write what comes, and go on when cancelled before `close`.
@@ -140,11 +140,11 @@ class Settler:
 
     async def flush(self) -> None:
         """Come back when everything taken so far is written."""
-        # Not all lanes at once: an outcome that cannot be stored goes on to the other lane.
+        # Not all buffers at once: an outcome that cannot be stored goes on to the other buffer.
         while self.unsettled:
-            for lane in self._lanes:
-                lane.hurry()
-                await lane.empty.wait()
+            for buffer in self._buffers:
+                buffer.hurry()
+                await buffer.empty.wait()
 
     async def _write_completed(self, settlements: Sequence[Settlement], skips: bool) -> Sequence[Settlement]:
         rows, held_up = await self._written(settlements, completion, skips=skips)
@@ -263,7 +263,8 @@ class Settler:
     @property
     def held_claims(self) -> list[Claim]:
         """The claims of outcomes that are not written yet, or never will be."""
-        return [*self._left_locked, *(settlement.claim for lane in self._lanes for settlement in lane.settlements)]
+        waiting = (settlement.claim for buffer in self._buffers for settlement in buffer.settlements)
+        return [*self._left_locked, *waiting]
 
     def _replace(self, settlement: Settlement, error: Exception) -> None:
         """Settle a job in another way when PostgreSQL refuses to store how it ended."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ferryman.database.steps import Call, Row, Steps
-    from ferryman.worker.settling.outcomes import Crash, Ending, Settlement
+    from ferryman.worker.settling.outcomes import ChildCrash, Ending, Settlement
 
 _encoder = msgspec.json.Encoder()
 
@@ -78,10 +78,10 @@ def _effect(outcome: Ending) -> dict[str, Any]:
         case Unstarted():
             return {"effect": "return", "delay": outcome.delay}
         case Completed():
-            raise AssertionError("completions have a lane of their own")
+            raise AssertionError("completions have a buffer of their own")
 
 
-def _crash(crash: Crash | None) -> dict[str, Any]:
+def _crash(crash: ChildCrash | None) -> dict[str, Any]:
     if crash is None:
         return {}
     return {"most_crashes": crash.most, "crash_window": crash.window, "last_error": crash.last_error}
