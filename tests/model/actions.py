@@ -313,7 +313,8 @@ class Actions:
             worker.held.remove(held)
 
     async def _write(self, endings: Sequence[tuple[Claim, Outcome]]) -> None:
-        settler = Settler(Line(self.database), report=self._report)
+        settler = Settler(Line(self.database))
+        settler.tell(self)
         writing = asyncio.create_task(settler.run())
         for claim, outcome in endings:
             settler.settle(claim, outcome)
@@ -321,7 +322,7 @@ class Actions:
         writing.cancel()
         await asyncio.wait([writing])
 
-    def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         self.reports |= {settlement.claim: (settlement.outcome, True) for settlement in written}
         self.reports |= {settlement.claim: (settlement.outcome, False) for settlement in refused}
 

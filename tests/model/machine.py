@@ -17,7 +17,7 @@ from ferryman.jobs import JobKeyMode, RescheduleJobOptions
 from ferryman.queries import working
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
 from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
-from ferryman.worker.claiming.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import reply_from_rows
 from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
 from tests.model.actions import LOOK, STEP, Actions
 from tests.model.model_database import SECOND, as_time
@@ -175,7 +175,7 @@ class Histories(Actions, RuleBasedStateMachine):
             search=search,
             done=[held.fence[1:] for held in done],
         )
-        claimed = claimed_from_rows(self.database.fetch(call), worker.id)
+        claimed = reply_from_rows(self.database.fetch(call), worker.id)
         ended = [held.claim.job_id for held in done if self.oracle.settle(*held.fence, None, Completed(0.0))]
         assert (sorted(ended) if claimed.done is None else sorted(claimed.done)) == sorted(ended)
         assert (claimed.done is None) == (len(ended) == len(done))

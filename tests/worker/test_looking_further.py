@@ -14,7 +14,7 @@ from ferryman import App
 from ferryman.queries import working
 from ferryman.queries.working import Search
 from ferryman.worker.claiming import search
-from ferryman.worker.claiming.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import reply_from_rows
 from tests.support import versions
 from tests.support.measuring import JOBS, QUEUES, claimer_on, session
 from tests.support.waiting import until
@@ -102,7 +102,7 @@ def _expected(rows: Sequence[Row], busy: set[int], wanted: int) -> list[int]:
 def _claim(table: Session, *, wanted: int, window: int = PLENTY, search: Search) -> tuple[list[int], bool]:
     call = working.claim_jobs("me", MINE, wanted=wanted, window=window, now=NOW, forbidden_flags=["no"], search=search)
     with table.cursor.connection.transaction(force_rollback=True):
-        claimed = claimed_from_rows(table.run(call), "me")
+        claimed = reply_from_rows(table.run(call), "me")
     return [claim.job_id for claim in claimed.claims], claimed.is_window_full
 
 
@@ -134,7 +134,7 @@ def test_a_job_that_is_never_due_is_not_waited_for(table: Session, search: Searc
     table.execute(f"insert into {JOBS} (task_id, run_at) values (1, 'infinity')")
     call = working.claim_jobs("me", MINE, wanted=9, window=9, now=NOW, forbidden_flags=None, search=search)
 
-    claimed = claimed_from_rows(table.run(call), "me")
+    claimed = reply_from_rows(table.run(call), "me")
 
     assert (claimed.claims, claimed.next_due_in) == ([], None)
 
@@ -144,7 +144,7 @@ def test_a_plain_claim_says_when_the_next_job_is_due(table: Session) -> None:
         table.cursor.execute(f"insert into {JOBS} (task_id, run_at) values (1, $1)", [f"{run_at}+00"])
     call = working.claim_jobs("me", MINE, wanted=9, window=9, now=NOW, forbidden_flags=None, search=Search.PLAIN)
 
-    claimed = claimed_from_rows(table.run(call), "me")
+    claimed = reply_from_rows(table.run(call), "me")
 
     assert [claim.job_id for claim in claimed.claims] == [1]
     assert (claimed.is_window_full, claimed.next_due_in, claimed.took_all) == (False, 5.0, True)
@@ -155,7 +155,7 @@ def test_a_plain_claim_says_if_another_job_is_due(table: Session, other: str) ->
     table.execute(f"insert into {JOBS} (task_id, run_at) values (1, '2029-12-30'), ({other})")
     call = working.claim_jobs("me", MINE, wanted=1, window=9, now=NOW, forbidden_flags=None, search=Search.PLAIN)
 
-    claimed = claimed_from_rows(table.run(call), "me")
+    claimed = reply_from_rows(table.run(call), "me")
 
     assert [claim.job_id for claim in claimed.claims] == [1]
     assert (claimed.is_window_full, claimed.took_all) == (False, False)
@@ -214,9 +214,9 @@ async def behind(table: Session, monkeypatch: pytest.MonkeyPatch) -> Claimer:
 async def _all(claimer: Claimer) -> list[int]:
     ids: list[int] = []
     while True:
-        claims = (await claimer.claim(4)).claims
-        ids += [claim.job_id for claim in claims]
-        if not claims and not claimer.is_looking_further:
+        claimed = await claimer.claim(4)
+        ids += [claim.job_id for claim in claimed.claims]
+        if not claimed.claims and not claimed.is_short:
             return ids
 
 

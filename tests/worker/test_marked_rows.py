@@ -13,7 +13,7 @@ import pytest
 
 from ferryman.queries import working
 from ferryman.queries.working import Search
-from ferryman.worker.claiming.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import reply_from_rows
 from tests.support.measuring import JOBS, QUEUES, session
 from tests.support.waiting import until
 
@@ -97,7 +97,7 @@ def _put(table: Session, behind: int) -> None:
 
 def _claim(table: Session, search: Search, *, wanted: int = 10) -> list[int]:
     call = working.claim_jobs("me", [1], wanted=wanted, window=200, now=None, forbidden_flags=None, search=search)
-    return [claim.job_id for claim in claimed_from_rows(table.run(call), "me").claims]
+    return [claim.job_id for claim in reply_from_rows(table.run(call), "me").claims]
 
 
 @pytest.mark.parametrize("behind", [0, 300])

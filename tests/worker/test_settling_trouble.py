@@ -12,7 +12,7 @@ from ferryman import JobSpec, RawJobSpec
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused
 from ferryman.queries import working
-from ferryman.worker.settling import buffers, settler
+from ferryman.worker.settling import buffers, writers
 from tests.support.inside import inside
 from tests.support.logs import logged
 from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
@@ -243,7 +243,7 @@ async def test_an_outcome_that_meets_an_unexpected_error_is_left_alone_and_the_o
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    give_back = settler.giving_back
+    give_back = writers.giving_back
     odd: set[int] = set()
 
     def encode(settlements: Sequence[Settlement]) -> Call:
@@ -251,7 +251,7 @@ async def test_an_outcome_that_meets_an_unexpected_error_is_left_alone_and_the_o
             raise RuntimeError("an error that nobody has thought of")
         return give_back(settlements)
 
-    monkeypatch.setattr(settler, "giving_back", encode)
+    monkeypatch.setattr(writers, "giving_back", encode)
 
     @app.task
     async def end(number: int) -> None:

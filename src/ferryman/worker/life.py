@@ -141,11 +141,11 @@ class Life:
         self._news: Telling[Observer] = Telling(options.hooks.emit, width=1)
         self._settler = Settler(
             self._connection,
-            report=self._report,
             complete_delay=_seconds(options.complete_job_batch_delay),
             fail_delay=_seconds(options.fail_job_batch_delay),
             lends=options.local_queue is None,
         )
+        self._settler.tell(self)
         self._slots = self._make_slots()
         self._renewal = LockRenewal(self._connection, self._slots, self._progress, renewing=renewing)
         self._listener: Listener | None = None
@@ -407,7 +407,7 @@ class Life:
                 trouble.is_over()
                 return
 
-    def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """What follows from settlements that were written, or refused. Nothing here waits for hooks."""
         ended = [*written, *refused]
         if any(each.claim.queue_id is not None or not isinstance(each.outcome, Completed) for each in ended):
@@ -416,9 +416,9 @@ class Life:
         elif self._suspects is not None and self._suspects.is_any_of(ended):
             self._wake()  # the next suspect may be claimed
         if self._local_queue is not None:
-            self._local_queue.have_settled(written, refused)
+            self._local_queue.settled(written, refused)
         self._state.tally.written += len(written)
-        self._reports.put(written, refused)
+        self._reports.settled(written, refused)
 
     def _wake(self) -> None:
         """There may be jobs to claim."""

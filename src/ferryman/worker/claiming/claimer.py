@@ -6,16 +6,15 @@ import asyncio
 import inspect
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from msgspec.structs import replace
-
-from ferryman.errors import DatabaseUnavailableError, NotConnectedError
+from ferryman.errors import NotConnectedError
 from ferryman.queries import working
 from ferryman.worker import sync_points
-from ferryman.worker.claiming.claims import Claimed, claimed_from_rows, task_ids
+from ferryman.worker.claiming.claims import Claimed, reply_from_rows, task_ids
 from ferryman.worker.claiming.lost_replies import LostReplies
 from ferryman.worker.claiming.search import PLAIN, SearchPlanner
+from ferryman.worker.settling.buffers import NO_LOAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,13 +24,18 @@ if TYPE_CHECKING:
     from ferryman.worker.identity import Identity
     from ferryman.worker.options import ForbiddenFlags
     from ferryman.worker.running.suspects import Suspects
+    from ferryman.worker.settling.buffers import Loan
 
 SECONDS_BETWEEN_REGISTRATIONS = 60.0
 """How long a busy worker may overlook the jobs of a task that was cleaned away and came back under another number."""
 
 
-def _nothing(_: str) -> Sequence[Claim]:
-    return ()
+class Lender(Protocol):
+    """Whoever has completions that a claim can write along."""
+
+    def lend(self, worker_id: str) -> Loan:
+        """Those of claims in this name."""
+        ...
 
 
 class Claimer:
@@ -83,87 +87,72 @@ class Claimer:
         self.tasks, self.all_tasks = tasks, {**self.all_tasks, **tasks}
         self._registered_at = started_at
 
-    async def claim(
-        self, wanted: int, borrow: Callable[[str], Sequence[Claim]] = _nothing, *, is_announced: bool = False
-    ) -> Claimed:
-        """Claim up to so many jobs.
+    async def claim(self, wanted: int, lender: Lender | None = None, *, is_announced: bool = False) -> Claimed:
+        """Claim at most `wanted` jobs.
 
+        lender: has completions that the statement can write along; asked last of all
         is_announced: whether somebody has said that there are jobs
-        borrow: asked last of all for claims in this name without a queue, whose jobs are finished: they are deleted in
-            passing
         """
+        claimed = await self._claim_once(wanted, lender, is_announced=is_announced)
+        while claimed is None:
+            claimed = await self._claim_once(wanted, None, is_announced=False)
+        return claimed
+
+    async def _claim_once(self, wanted: int, lender: Lender | None, *, is_announced: bool) -> Claimed | None:
+        """Claim by one statement; None if another one should follow at once."""
         worker_id = self._identity.id
         forbidden_flags = await self._flags_to_avoid()
         await self._lost.give_back()
         if self._clock() >= self._registered_at + SECONDS_BETWEEN_REGISTRATIONS:
             await self.register()  # a claim that finds jobs does not say whether all our tasks still exist
-        plan = self._planner.plan(is_announced=is_announced)
-        call = working.claim_jobs(
-            worker_id,
-            list(self.tasks),
-            wanted=wanted,
-            window=plan.window(wanted),
-            now=datetime.now(UTC) if self._use_local_time else None,
-            forbidden_flags=forbidden_flags,
-            search=plan.search,
-            done=[(claim.job_id, claim.token) for claim in borrow(worker_id)],
-            durable=self._durable,
-        )
-        try:
-            claimed = claimed_from_rows(await self._connection.fetch(call), worker_id)
-        except NotConnectedError:
-            raise
-        except BaseException:  # whatever it is, the claim may be committed
-            self._lost.suspect(worker_id)
-            self._planner.failed()
-            raise
-        if claimed.claims and worker_id != self._identity.id:
+        plan = self._planner.next_plan(is_announced=is_announced)
+        with lender.lend(worker_id) if lender is not None else NO_LOAN as loan:
+            call = working.claim_jobs(
+                worker_id,
+                list(self.tasks),
+                wanted=wanted,
+                window=plan.window(wanted),
+                now=datetime.now(UTC) if self._use_local_time else None,
+                forbidden_flags=forbidden_flags,
+                search=plan.search,
+                done=loan.keys,
+                durable=self._durable,
+            )
+            try:
+                reply = reply_from_rows(await self._connection.fetch(call), worker_id)
+            except NotConnectedError:
+                raise
+            except BaseException:  # whatever it is, the claim may be committed
+                self._lost.suspect(worker_id)
+                self._planner.failed()
+                raise
+            loan.completed(reply.done)
+        if reply.claims and worker_id != self._identity.id:
             # We were swept while we asked. What the old name holds would be an orphan's: nobody stands up for it.
             self._lost.suspect(worker_id)
-            return await self._claim_again(wanted, claimed)
-        self._lost.heard_of(claimed)
+            return None
+        self._lost.heard_of(reply.claims)
         self.has_claimed.set()
-        if claimed.claims:
+        if reply.claims:
             sync_points.reach("after_claim")
-        self._planner.learn(plan, wanted, claimed)
-        if plan is PLAIN and not claimed.claims:
+        is_short = self._planner.learn(plan, wanted, reply)
+        if plan is PLAIN and not reply.claims:
             # It does not say why: there may be jobs with queues, or our tasks may be gone.
-            return await self._claim_again(wanted, claimed)
-        if claimed.known_tasks is not None and claimed.known_tasks < len(self.tasks):
+            return None
+        if reply.known_tasks is not None and reply.known_tasks < len(self.tasks):
             # Somebody cleaned our tasks away while we had no jobs; those that came since have other numbers.
-            return await self._claim_again(wanted, claimed, registers=True)
-        return self._lost.remind(self._admitted(claimed))
-
-    async def _claim_again(self, wanted: int, before: Claimed, *, registers: bool = False) -> Claimed:
-        """Claim by another statement. The one before has completed what was borrowed."""
-        try:
-            if registers:
-                await self.register()
-            return replace(await self.claim(wanted), done=before.done)
-        except NotConnectedError as error:
-            # Not this one, but the one before was sent: what was borrowed is in doubt.
-            raise DatabaseUnavailableError(str(error)) from error
-
-    def _admitted(self, claimed: Claimed) -> Claimed:
-        """The same without jobs that may not run here now, which are given back."""
-        if self._suspects is None:
-            return claimed
-        claims = self._suspects.admit(claimed.claims)
-        return claimed if claims is claimed.claims else replace(claimed, claims=claims)
+            await self.register()
+            return None
+        return Claimed(
+            claims=reply.claims if self._suspects is None else self._suspects.admit(reply.claims),
+            is_short=is_short,
+            left_nothing=not is_short and (reply.took_all or not reply.claims),
+            next_due_in=self._lost.until_next_look(reply.next_due_in),
+        )
 
     async def give_back_lost(self) -> None:
         """Give back what was claimed and never heard of, when no claim will be made any more."""
         await self._lost.give_back(at_once=True)
-
-    @property
-    def is_looking_further(self) -> bool:
-        """Whether there may be jobs beyond what the last claim looked at."""
-        return self._planner.is_looking_further
-
-    @property
-    def has_all(self) -> bool:
-        """Whether the last claim left nothing behind: none need be made before the next job is due or announced."""
-        return self._planner.has_all
 
     @property
     def flags_can_change(self) -> bool:

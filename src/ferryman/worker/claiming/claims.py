@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _QUEUE_NAME, _LAST_ERROR, _FLAGS = 0, 1, 2, 3, 4, 5, 6, 9, 14
 _JOB_COLUMNS = 15
 _ABOUT = range(_JOB_COLUMNS, _JOB_COLUMNS + 7)
-"""What the first row tells: a token, all that `Claimed` has, and the ids of the jobs in order."""
+"""What the first row tells: a token, all that `ClaimReply` has, and the ids of the jobs in order."""
 LARGE = 1_000_000
 """Payloads of so many characters in all are not kept for longer than each job runs."""
 Owner: TypeAlias = "tuple[str | None, int | None]"
@@ -133,8 +133,20 @@ class Claim(msgspec.Struct, gc=False, eq=False):
         )
 
 
-class Claimed(msgspec.Struct, frozen=True):
-    """What came of asking for jobs."""
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of asking for jobs."""
+
+    claims: Sequence[Claim]
+    is_short: bool
+    """Whether there may be jobs beyond what was looked at."""
+    left_nothing: bool
+    """Whether none need be asked for before the next job is due or announced."""
+    next_due_in: float | None
+    """Seconds until it is worth asking again; None if nothing is known of that."""
+
+
+class ClaimReply(msgspec.Struct, frozen=True):
+    """The answer of one claim statement."""
 
     claims: Sequence[Claim]
     is_window_full: bool
@@ -149,7 +161,7 @@ class Claimed(msgspec.Struct, frozen=True):
     """Which finished jobs were deleted in passing; None if it was all of them."""
 
 
-def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
+def reply_from_rows(rows: Sequence[Row], worker_id: str) -> ClaimReply:
     """The claims in their order, and the outlook."""
     token, is_window_full, next_due_in, known_tasks, took_all, done, job_ids = (
         value(rows, 0, number) for number in _ABOUT
@@ -170,7 +182,7 @@ def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
     if sum(map(len, needed[_PAYLOAD][1:])) > LARGE:
         for claim in claims:
             _keep_own_row(claim)
-    return Claimed(claims, is_window_full, next_due_in, known_tasks, bool(took_all), done)
+    return ClaimReply(claims, is_window_full, next_due_in, known_tasks, bool(took_all), done)
 
 
 def _keep_own_row(claim: Claim) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ferryman.errors import NotConnectedError
 from ferryman.worker.claiming.claim_backoff import ClaimBackoff
 from ferryman.worker.trouble import Trouble
 
@@ -14,9 +13,8 @@ if TYPE_CHECKING:
 
     from ferryman.worker.alarm import Alarm
     from ferryman.worker.claiming.claimer import Claimer
-    from ferryman.worker.claiming.claims import Claim, Claimed
+    from ferryman.worker.claiming.claims import Claimed
     from ferryman.worker.running.slots import Slots
-    from ferryman.worker.settling.outcomes import Settlement
     from ferryman.worker.settling.settler import Settler
     from ferryman.worker.stopping import Stopping
 
@@ -62,7 +60,7 @@ class DirectSource:
         self._waits_for_slots = False
         self._has_slot_ended = False
         self._trouble = Trouble("claiming jobs")
-        self._vain = ClaimBackoff()
+        self._backoff = ClaimBackoff()
 
     def wake(self) -> None:
         """There may be new jobs."""
@@ -82,9 +80,9 @@ class DirectSource:
         """Claim until the worker is told to stop."""
         while not self._stop.begun.is_set():
             claimed = await self._claim()
-            if claimed is not None and self._claimer.has_all:
+            if claimed is not None and claimed.left_nothing:
                 await self._wait_for_more(self._pause_after(claimed))
-                if self._is_announced and (pause := self._vain.pause):
+                if self._is_announced and (pause := self._backoff.pause):
                     await asyncio.sleep(pause)
 
     async def run_once(self) -> None:
@@ -92,7 +90,7 @@ class DirectSource:
         while not self._stop.begun.is_set():
             was_idle = not self._slots and self._is_settled()
             claimed = await self._claim()
-            if claimed is None or not self._claimer.has_all:
+            if claimed is None or not claimed.left_nothing:
                 continue
             if was_idle and not claimed.claims:
                 return
@@ -129,19 +127,8 @@ class DirectSource:
     async def _claim_and_complete(self, wanted: int) -> Claimed:
         """Claim, and complete in passing what waits for that: one round trip and one commit for both."""
         is_announced, self._is_announced = self._is_announced, False
-        borrowed: list[Settlement] = []
-
-        def borrow(worker_id: str) -> list[Claim]:
-            borrowed.extend(self._settler.borrow_completed(worker_id))
-            return [settlement.claim for settlement in borrowed]
-
-        try:
-            claimed = await self._claimer.claim(wanted, borrow, is_announced=is_announced)
-        except BaseException as error:
-            self._settler.give_back(borrowed, is_uncertain=not isinstance(error, NotConnectedError))
-            raise
-        self._settler.has_completed(borrowed, claimed.done)
-        self._vain.claimed(len(claimed.claims))
+        claimed = await self._claimer.claim(wanted, self._settler, is_announced=is_announced)
+        self._backoff.claimed(len(claimed.claims))
         return claimed
 
     async def _wait_for_more(self, seconds: float) -> None:

@@ -94,7 +94,7 @@ class LocalQueue:
         self._look_at = 0.0
         self._may_be_more = False
         """Whether the last fetch left jobs behind, as far as we know."""
-        self._vain = ClaimBackoff()
+        self._backoff = ClaimBackoff()
         self._pulses = 0
         """Announcements since the last fetch began."""
         self._has_run_dry = False
@@ -144,7 +144,7 @@ class LocalQueue:
         """There may be new jobs."""
         self._pulses += 1
         self._note(self._pause.after_pulse(self._pulses))
-        pause = self._vain.pause
+        pause = self._backoff.pause
         self._look_at = min(self._look_at, time.monotonic() + pause) if pause else 0.0
         self._alarm.ring()
 
@@ -153,7 +153,7 @@ class LocalQueue:
         self._give_back()
         self._poll_now()
 
-    def have_settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """The database knows the outcomes of jobs, or refused them; tells when all that was given back is back."""
         if not self._returning:
             return
@@ -208,8 +208,8 @@ class LocalQueue:
             return
         self._trouble.is_over()
         count = len(claimed.claims)
-        self._vain.claimed(count)
-        self._may_be_more = count >= wanted or self._claimer.is_looking_further
+        self._backoff.claimed(count)
+        self._may_be_more = count >= wanted or claimed.is_short
         self._note(LocalQueueGetJobsComplete(worker_id=self._identity.id, jobs_count=count))
         self._plan_next_fetch(claimed)
         self._keep(claimed.claims)
@@ -229,7 +229,7 @@ class LocalQueue:
     def _plan_next_fetch(self, claimed: Claimed) -> None:
         now = time.monotonic()
         if claimed.claims or self._may_be_more or self._pulses > 0 or self._has_run_dry:
-            self._look_at = now + self._vain.pause
+            self._look_at = now + self._backoff.pause
         else:
             due_in = self._poll_seconds if claimed.next_due_in is None else max(0.0, claimed.next_due_in)
             self._look_at = now + min(self._poll_seconds, due_in)

@@ -16,17 +16,15 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec.structs import replace
-
 from ferryman.database.steps import Commit, Transaction
 from ferryman.queries import working
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ferryman.database.steps import Steps
-    from ferryman.worker.claiming.claims import Claim, Claimed
+    from ferryman.worker.claiming.claims import Claim
     from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.identity import Identity
 
@@ -66,10 +64,10 @@ class LostReplies:
         self._newest_token = 0
         self._looks: list[_Look] = []
 
-    def heard_of(self, claimed: Claimed) -> None:
+    def heard_of(self, claims: Sequence[Claim]) -> None:
         """Note claims that came through."""
-        if claimed.claims:
-            self._newest_token = max(self._newest_token, claimed.claims[0].token)
+        if claims:
+            self._newest_token = max(self._newest_token, claims[0].token)
 
     def suspect(self, worker_id: str) -> None:
         """Note that a claim was sent in this name and no reply came, or came too late."""
@@ -79,13 +77,12 @@ class LostReplies:
         self._looks = [look for look in self._looks if look not in earlier]
         self._looks += [_Look(now + seconds, worker_id, heard_of) for seconds in SECONDS_UNTIL_LOOKS]
 
-    def remind(self, claimed: Claimed) -> Claimed:
-        """The same, but not with a longer pause than until the next look."""
+    def until_next_look(self, seconds: float | None) -> float | None:
+        """So many seconds, or fewer if the next look is due before."""
         if not self._looks:
-            return claimed
+            return seconds
         look_in = max(0.0, min(look.at for look in self._looks) - time.monotonic())
-        due_in = look_in if claimed.next_due_in is None else min(look_in, claimed.next_due_in)
-        return replace(claimed, next_due_in=due_in)
+        return look_in if seconds is None else min(look_in, seconds)
 
     async def give_back(self, *, at_once: bool = False) -> None:
         """Look for them, if there may be any and it is time to, or the last chance."""

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ferryman.queries.working import Search
 
 if TYPE_CHECKING:
-    from ferryman.worker.claiming.claims import Claimed
+    from ferryman.worker.claiming.claims import ClaimReply
 
 SMALLEST_WINDOW = 64
 LARGEST_WINDOW = 1_000_000
@@ -49,19 +49,15 @@ BY_TASK = SearchPlan(Search.BY_TASK, 3.0)
 
 
 class SearchPlanner:
-    """Chooses the plan of each claim by what came of those before."""
+    """Chooses which statement the next claim uses and how many jobs it looks at, by the results of those before."""
 
     def __init__(self) -> None:
         self._plan = PLAIN
         self._until = 0.0
         self._was_full = False
-        self.is_looking_further = False
-        """Whether there may be jobs beyond what the last claim looked at."""
-        self.has_all = False
-        """Whether the last claim left nothing behind, and knows when there is something again."""
 
-    def plan(self, *, is_announced: bool) -> SearchPlan:
-        """That of the next claim.
+    def next_plan(self, *, is_announced: bool) -> SearchPlan:
+        """The plan of the next claim.
 
         is_announced: whether somebody has said that there are jobs
         """
@@ -72,16 +68,15 @@ class SearchPlanner:
             return NEAR
         return self._plan
 
-    def learn(self, plan: SearchPlan, wanted: int, claimed: Claimed) -> None:
-        """Learn from the last claim."""
-        count = len(claimed.claims)
+    def learn(self, plan: SearchPlan, wanted: int, reply: ClaimReply) -> bool:
+        """Learn from the last claim. True if there may be jobs beyond what it looked at."""
+        count = len(reply.claims)
         self._was_full = count >= wanted
-        is_short = claimed.is_window_full and count < wanted and plan.window(wanted) < LARGEST_WINDOW
+        is_short = reply.is_window_full and count < wanted and plan.window(wanted) < LARGEST_WINDOW
         if is_short:
             self._plan = _next(plan)
             self._until = time.monotonic() + SECONDS_OF_LOOKING_FURTHER
-        self.is_looking_further = is_short
-        self.has_all = not is_short and (count == 0 or claimed.took_all)
+        return is_short
 
     def failed(self) -> None:
         """Learn that the last claim came to nothing: if its statement was to blame, the next one is another."""

@@ -1,27 +1,29 @@
-"""Where outcomes wait to be written: each kind in a buffer of its own, since each has a statement of its own."""
+"""Outcomes that wait to be written: each kind in a buffer of its own, since each has a statement of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
 from ferryman.database.failures import sqlstate_of
 from ferryman.errors import DatabaseUnavailableError, FerrymanError, NotConnectedError
 from ferryman.queries.working import LOCK_NOT_AVAILABLE
+from ferryman.worker import sync_points
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.settling.held_up import HeldUpOutcomes
-from ferryman.worker.settling.outcomes import claimed_in_one_name
+from ferryman.worker.settling.outcomes import claimed_in_one_name, unwritten
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Collection, Sequence
+    from types import TracebackType
 
     from ferryman.worker.settling.outcomes import Settlement
-
-    Write = Callable[[Sequence[Settlement], bool], Awaitable[Sequence[Settlement]]]
+    from ferryman.worker.settling.settler import Settler
+    from ferryman.worker.settling.writers import SettlementWriter
 
 BATCH = 1_000
 SECONDS_OF_SKIPPING = 10.0
@@ -37,25 +39,16 @@ class OutcomeBuffer:
 
     Those whose rows others hold wait apart and are tried again and again, so that each delays nobody but itself.
 
-    write: writes some of them, or raises; gives back those whose rows others hold. Told to skip these, it does not wait
-        for them at all; otherwise it may give up instead, and have written nothing
-    replace: settles one in another way, because it cannot be written
+    settler: tells of what was written, and replaces what cannot be
     delay: seconds to wait for more before each write
     """
 
-    def __init__(
-        self,
-        duty: str,
-        write: Write,
-        replace: Callable[[Settlement, Exception], None],
-        *,
-        delay: float = 0.0,
-    ) -> None:
-        self.duty = duty
+    def __init__(self, writer: SettlementWriter, settler: Settler, *, delay: float = 0.0) -> None:
+        self.duty = writer.duty
         self.empty = asyncio.Event()
         self.empty.set()
-        self._write = write
-        self._replace = replace
+        self._writer = writer
+        self._settler = settler
         self._delay = delay
         self._waiting: list[Settlement] = []
         self._writing: Sequence[Settlement] = ()
@@ -63,7 +56,7 @@ class OutcomeBuffer:
         self._skips_until = 0.0
         self._alarm = Alarm()
         self._hurry = asyncio.Event()
-        self._trouble = Trouble(duty)
+        self._trouble = Trouble(self.duty)
 
     @property
     def unsettled(self) -> int:
@@ -135,12 +128,23 @@ class OutcomeBuffer:
                 if len(part) > 1:
                     size, tries = len(part) // 2, 0
                     continue
-                self._replace(part[0], error)
+                self._settler.replace(part[0], error)
             else:
                 self._trouble.is_over()
             self._held_up.has_tried(part, held_up)
             self._writing = self._writing[len(part) :]
             size, tries = len(self._writing), 0
+
+    async def _write(self, part: Sequence[Settlement], skips: bool) -> Sequence[Settlement]:
+        """Write some, and tell of them; gives back those that are to be tried again."""
+        written = await self._writer.write(part, skips=skips)
+        self._settler.report(written.written, written.refused)
+        if not written.unclear:
+            return written.held
+        # Only after the report: whatever becomes of this question, the others are written.
+        explained = await self._writer.explain(written.unclear)
+        self._settler.report(explained.written, explained.refused)
+        return [*written.held, *explained.held]
 
     async def _is_their_fault(self, error: Exception, part: Sequence[Settlement], *, skips: bool, tries: int) -> bool:
         """Whether the error comes from the data of one of these. If not, comes back when they may be tried again."""
@@ -164,23 +168,13 @@ class OutcomeBuffer:
 
 
 class LendingBuffer(OutcomeBuffer):
-    """Lends what waits to one who is about to send a statement anyway, and can write it in passing.
+    """Completions that the next claim statement writes along, which saves a round trip and a commit.
 
-    That saves a round trip and a commit. What was not written comes back, and is written as if nothing had been tried.
-
-    report: gets what was written in passing
+    What was not written comes back, and is written as if nothing had been tried.
     """
 
-    def __init__(
-        self,
-        duty: str,
-        write: Write,
-        replace: Callable[[Settlement, Exception], None],
-        *,
-        report: Callable[[Sequence[Settlement]], None],
-    ) -> None:
-        super().__init__(duty, write, replace)
-        self._report = report
+    def __init__(self, writer: SettlementWriter, settler: Settler) -> None:
+        super().__init__(writer, settler)
         self._lent: Sequence[Settlement] = ()
 
     @property
@@ -193,31 +187,32 @@ class LendingBuffer(OutcomeBuffer):
         """Those that are not written yet, as far as anybody knows."""
         return [*self._lent, *super().settlements]
 
-    def borrow(self, worker_id: str) -> Sequence[Settlement]:
+    def lend(self, worker_id: str) -> Loan:
         """What waits and can be written in passing: claims in this name, without a queue, with nothing in doubt."""
         plain: list[Settlement] = []
         others: list[Settlement] = []
         for each in self._waiting:
             (plain if len(plain) < BATCH and _is_plain(each, worker_id) else others).append(each)
         self._lent, self._waiting = plain, others
-        return plain
+        return Loan(self, plain)
 
-    def has_written(self, borrowed: Sequence[Settlement]) -> None:
+    def has_written(self, lent: Sequence[Settlement]) -> None:
         """Report these."""
         self._lent = ()
-        if borrowed:
-            self._report(borrowed)
+        if lent:
+            sync_points.reach("settle_committed")
+            self._settler.report(lent, ())
         if not self.unsettled:
             self.empty.set()
 
-    def give_back(self, borrowed: Sequence[Settlement], *, is_uncertain: bool = False) -> None:
+    def take_back(self, lent: Sequence[Settlement], *, is_uncertain: bool = False) -> None:
         """Write these after all.
 
         is_uncertain: whether they may have been written
         """
         self._lent = ()
-        if borrowed:
-            self._waiting[:0] = [replace(each, is_uncertain=is_uncertain, was_lent=True) for each in borrowed]
+        if lent:
+            self._waiting[:0] = [replace(each, is_uncertain=is_uncertain, was_lent=True) for each in lent]
             self.empty.clear()  # `has_written` may just have taken it for empty
             self._alarm.ring()
 
@@ -225,6 +220,48 @@ class LendingBuffer(OutcomeBuffer):
         if any(_is_plain(each, each.claim.worker_id) for each in self._waiting):
             # Whoever was woken at the same moment may want to write them.
             await asyncio.sleep(0)
+
+
+class Loan:
+    """Completions that a claim statement writes along. Whoever borrows them says in a `with` block what came of that.
+
+    A block that ends with an error gives them back; unless nothing was sent, they are in doubt.
+    """
+
+    __slots__ = ("_buffer", "_is_open", "_settlements")
+
+    def __init__(self, buffer: LendingBuffer | None, settlements: Sequence[Settlement]) -> None:
+        self._buffer = buffer
+        self._settlements = settlements
+        self._is_open = True
+
+    @property
+    def keys(self) -> list[tuple[int, int]]:
+        """The job and the token of each."""
+        return [(each.claim.job_id, each.claim.token) for each in self._settlements]
+
+    def completed(self, job_ids: Collection[int] | None) -> None:
+        """Say which were written, by the ids of their jobs; None if it was all of them."""
+        self._is_open = False
+        if self._buffer is None:
+            return
+        lent = self._settlements
+        others = [] if job_ids is None else unwritten(lent, {*job_ids})
+        left = {each.claim for each in others}
+        self._buffer.has_written([each for each in lent if each.claim not in left] if left else lent)
+        self._buffer.take_back(others)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_open and self._buffer is not None:
+            self._buffer.take_back(self._settlements, is_uncertain=not isinstance(error, NotConnectedError))
+
+
+NO_LOAN = Loan(None, ())
 
 
 def _is_plain(settlement: Settlement, worker_id: str) -> bool:

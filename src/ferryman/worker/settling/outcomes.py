@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from ferryman.errors import InvalidPayloadError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
-    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.claims import Claim, Owner
 
 MAX_ERROR_LENGTH = 16_000
 _OURS = f"{Path(__file__).parents[2]}{os.sep}"
@@ -101,6 +102,18 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     """Whether it could not be written in passing, and must not be tried so again."""
 
 
+class Written(msgspec.Struct, frozen=True):
+    """What came of one write."""
+
+    written: Sequence[Settlement]
+    refused: Sequence[Settlement] = ()
+    """Those whose claims were lost."""
+    unclear: Sequence[Settlement] = ()
+    """Those that were not written; why, the writer has yet to find out."""
+    held: Sequence[Settlement] = ()
+    """Those to be tried again, because others hold their rows, or because nobody could say what became of them."""
+
+
 def claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
     """How many, from the first on, can be written together. All of them, unless the worker was swept in between."""
     if not settlements:
@@ -108,6 +121,45 @@ def claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
     name = settlements[0].claim.worker_id
     others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
     return next(others, len(settlements))
+
+
+def as_written(settlements: Sequence[Settlement], written: Mapping[int, bool]) -> Sequence[Settlement]:
+    """The same, with what only the database knows: whether failed jobs have an attempt left.
+
+    A job that was taken over or removed while it ran has none.
+    """
+    if not any(written.values()):
+        return settlements
+    return [
+        replace(settlement, outcome=replace(settlement.outcome, is_final=True))
+        if isinstance(settlement.outcome, Failed) and written.get(settlement.claim.job_id)
+        else settlement
+        for settlement in settlements
+    ]
+
+
+def unwritten(settlements: Sequence[Settlement], written: Collection[int]) -> list[Settlement]:
+    """Those that were not ours any more, given the ids of the jobs that were written."""
+    newest = _newest_claims(settlements)
+    return [each for each in settlements if each.claim.job_id not in written or each.claim not in newest]
+
+
+def was_written_before(settlement: Settlement, owners: Mapping[int, Owner]) -> bool:
+    """Whether its first try has worked, as far as one can tell: the job is gone, or nobody has it."""
+    if not settlement.is_uncertain or settlement.claim.job_id not in owners:
+        return settlement.is_uncertain
+    locked_by, _ = owners[settlement.claim.job_id]
+    return locked_by is None and not isinstance(settlement.outcome, Completed)
+
+
+def _newest_claims(settlements: Sequence[Settlement]) -> set[Claim]:
+    """Of a job that was lost and claimed again, only the last claim counts."""
+    newest: dict[int, Claim] = {}
+    for settlement in settlements:
+        claim = settlement.claim
+        if claim.token >= newest.setdefault(claim.job_id, claim).token:
+            newest[claim.job_id] = claim
+    return {*newest.values()}
 
 
 def storable_error(text: str) -> str:

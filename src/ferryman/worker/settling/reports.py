@@ -75,7 +75,7 @@ class Reports:
         """How many settlements hooks have not been told of to the end."""
         return self._telling.untold
 
-    def put(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """Report settlements."""
         logs_completed = self._job_log.wants_completed
         wants_completed = logs_completed or self._hooks.wants(JobComplete)
