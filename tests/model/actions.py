@@ -253,7 +253,7 @@ class Actions:
         self._has_claimed(worker, claimed.claims)
 
     def _claim_unheard(self, worker: Worker, wanted: int) -> None:
-        self.database.do(worker.claimer.give_back_lost())
+        self.database.do(worker.lost.give_back(at_once=True))
         self._give_back_unheard(worker)
         ideal = self._claimable(worker)[:wanted]
         worker.line.loses_reply = True

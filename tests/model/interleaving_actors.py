@@ -12,6 +12,7 @@ from ferryman.errors import LeaseLostError
 from ferryman.leases import Lease
 from ferryman.queries import working
 from ferryman.worker.claiming.claims import reply_from_rows
+from ferryman.worker.claiming.held_claims import HeldClaims
 from ferryman.worker.claiming.renewal import LockRenewal
 from ferryman.worker.running.start_marks import StartMarks
 from ferryman.worker.settling.buffers import OutcomeBuffer
@@ -196,7 +197,7 @@ class _Renewals(LockRenewal):
         running: Any = worker.unsettled
         progress: Any = SimpleNamespace(writing=asyncio.Lock())
         connection: Any = SimpleNamespace(fetch=self._fetch)
-        super().__init__(connection, running, progress)
+        super().__init__(connection, running, progress, HeldClaims())
         self.results: dict[Claim, str] = {}
         self._worker = worker
 

@@ -12,12 +12,12 @@ from ferryman import App, Client, JobSpec, RawJobSpec
 from ferryman.database.statements import Style
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.queries import working
-from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 from ferryman.worker.running import slots as running_module
 from ferryman.worker.settling.buffers import Loan
 from ferryman.worker.settling.outcomes import Completed, Settlement
+from tests.support.claimers import registered
 from tests.support.waiting import until
 from tests.support.workers import jobs, running, worker_of
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ferryman.database.steps import Call
+    from ferryman.worker.claiming.claimer import Claimer
     from ferryman.worker.claiming.claims import Claim
 
 pytestmark = pytest.mark.claims
@@ -48,9 +49,7 @@ class Finished(Loan):
 async def claimer(client: Client) -> Claimer:
     await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(4)])
     connection = WorkerConnection(client.pool, client.schema)
-    made = Claimer(connection, Identity(), ["work"], forbidden_flags=(), use_local_time=False)
-    await made.register()
-    return made
+    return await registered(connection, Identity(), ["work"])
 
 
 def _left(connection: psycopg.Connection) -> list[int]:

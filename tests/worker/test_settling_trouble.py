@@ -159,7 +159,7 @@ async def test_a_job_that_can_neither_be_deleted_nor_changed_stays_locked_alone(
 async def test_no_more_jobs_are_claimed_while_too_many_outcomes_wait(
     app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ferryman.worker.life.MOST_UNSETTLED_PER_SLOT", 3)
+    monkeypatch.setattr("ferryman.worker.settling.backlog.MOST_UNSETTLED_PER_SLOT", 3)
     ran = []
 
     @app.task

@@ -487,7 +487,7 @@ async def test_a_hook_can_leave_an_interrupted_job_locked(
     async with running(worker):
         await asyncio.wait_for(has_begun.wait(), 60)
         if has_lost_a_reply:
-            lost = inside(worker).lost_claims
+            lost = inside(worker).lost_replies
             lost._newest_token = 0
             lost.suspect(worker.worker_id)
 

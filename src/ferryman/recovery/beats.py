@@ -51,6 +51,7 @@ class Beats:
     on_swept: called with an id whose jobs were taken away; returns a new one, under which the worker is registered next
     state: what the worker is doing, asked before each beat and written down with it (`worker.duties.worker_state`)
     on_dead: called with workers that are dead, again at each look for as long as they are registered
+    lease: written at each sign, for those who must know whether the worker may have been declared dead
 
     The callbacks run on the thread of the beats: they must be quick, and hand over what takes time.
     """
@@ -68,6 +69,7 @@ class Beats:
         on_dead: Callable[[Sequence[Dead]], None] = lambda _: None,
         state: Callable[[], Mapping[str, Any] | None] = lambda: None,
         clock: Callable[[], float] = clocks.now,
+        lease: Lease | None = None,
     ) -> None:
         self._address = address
         self._schema = schema
@@ -75,7 +77,7 @@ class Beats:
         self._on_dead = on_dead
         self._state = state
         self.clock = clock
-        self.lease = Lease(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
+        self.lease = lease or Lease.of(rhythm)
         self._on_swept = on_swept
         self._membership = Membership(worker_id, metadata, on_swept=self._end_lease, on_registered=on_registered)
         self._watch = Watch(schema, rhythm)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from ferryman.recovery.rhythm import Rhythm
+
 NEVER = float("-inf")
 
 
@@ -20,6 +25,11 @@ class Lease:
         self.has_session = True
         self._beaten_at = NEVER
         self._proved_at = NEVER
+
+    @classmethod
+    def of(cls, rhythm: Rhythm) -> Self:
+        """For a worker whose signs have this rhythm."""
+        return cls(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
 
     @property
     def last_acknowledged(self) -> float:

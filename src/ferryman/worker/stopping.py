@@ -10,7 +10,10 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
+
+    from ferryman.errors import SchemaError
+    from ferryman.worker.alarm import Alarm
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -23,7 +26,7 @@ SECONDS_THAT_A_STORM_LASTS = 1.0
 class Stopping:
     """Begun by the first request; hurried by one that comes clearly later."""
 
-    def __init__(self, on_request: Callable[[], None]) -> None:
+    def __init__(self) -> None:
         self.begun = asyncio.Event()
         self.hurried = asyncio.Event()
         self.by_signal = False
@@ -32,7 +35,9 @@ class Stopping:
         self._begun_at: float | None = None
         self._limit: asyncio.Timeout | None = None
         self._limit_seconds = 0.0
-        self._on_request = on_request
+        self._alarms: list[Alarm] = []
+        self.problem: SchemaError | None = None
+        """What the worker cannot continue with, if that is why it ends."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._task = asyncio.current_task()
@@ -56,7 +61,20 @@ class Stopping:
         """Begin to end without a limit: running jobs may take as long as they like, unless a request follows."""
         self.retired_because = reason
         self.begun.set()
-        self._on_request()
+        self._ring()
+
+    def give_up(self, problem: SchemaError) -> None:
+        """Begin to end because of a problem, which is raised when everything that runs is settled."""
+        self.problem = problem
+        self.request()
+
+    def wakes(self, alarm: Alarm) -> None:
+        """Ring this at each request."""
+        self._alarms.append(alarm)
+
+    def _ring(self) -> None:
+        for alarm in self._alarms:
+            alarm.ring()
 
     def _requested(self) -> None:
         now = self._loop.time()
@@ -67,12 +85,18 @@ class Stopping:
         elif now - self._begun_at >= SECONDS_THAT_A_STORM_LASTS:
             self.hurried.set()
             self._end_limited_at(now)
-        self._on_request()
+        self._ring()
 
     @property
     def seconds_since(self) -> float:
         """How long ago it began; nothing if it has not."""
         return 0.0 if self._begun_at is None else self._loop.time() - self._begun_at
+
+    async def pause(self, seconds: float) -> None:
+        """Wait so long, or until ending begins."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.begun.wait()
 
     async def has_done(self, task: asyncio.Task[object]) -> bool:
         """Wait for a task, and cancel it if ending begins before; whether it came to its end."""

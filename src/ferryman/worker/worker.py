@@ -11,7 +11,6 @@ from ferryman.cron.scheduling import crontabs_from
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import ConfigurationError
 from ferryman.schema import migrate_for_work
-from ferryman.worker.alarm import Alarm
 from ferryman.worker.identity import Identity
 from ferryman.worker.life import Life
 from ferryman.worker.options import WorkerOptions
@@ -46,7 +45,6 @@ class Worker:
         self._identity = Identity(registers=recovery.enabled)
         for doubt in recovery.doubts if recovery.enabled else ():
             logger.warning("%s", doubt, extra={"event": "recovery_setting_unusual"})
-        self._alarm = Alarm()
         self._stopping: Stopping | None = None
         self._stop_requests: list[bool] = []
         self._life: Life | None = None
@@ -100,7 +98,7 @@ class Worker:
             raise ConfigurationError("this worker has run already; make a new one")
         refuse_while_importing()
         tasks = self._check_app()
-        stop = self._stopping = Stopping(self._alarm.ring)
+        stop = self._stopping = Stopping()
         for by_signal in self._stop_requests[:1]:
             stop.request(by_signal=by_signal)
         options = self._options
@@ -112,10 +110,8 @@ class Worker:
                 async with self._connected(stop) as client:
                     if client is None:
                         return
-                    self._life = Life(
-                        self._app, tasks, options, client, identity=self._identity, stop=stop, alarm=self._alarm
-                    )
-                    await self._life.run(once=once)
+                    self._life = Life(self._app, tasks, options, client, identity=self._identity, stop=stop, once=once)
+                    await self._life.run()
 
     @asynccontextmanager
     async def _connected(self, stop: Stopping) -> AsyncIterator[Client | None]:

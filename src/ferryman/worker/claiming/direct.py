@@ -1,22 +1,22 @@
-"""The usual way to jobs: whenever there is a free slot, claim as many jobs as can start at once."""
+"""The usual source of jobs: whenever there is a free slot, it claims as many jobs as can start at once."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ferryman.worker.alarm import Alarm
 from ferryman.worker.claiming.claim_backoff import ClaimBackoff
+from ferryman.worker.source import frees_work
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Collection, Sequence
 
-    from ferryman.worker.alarm import Alarm
-    from ferryman.worker.claiming.claimer import Claimer
-    from ferryman.worker.claiming.claims import Claimed
-    from ferryman.worker.running.slots import Slots
-    from ferryman.worker.settling.settler import Settler
-    from ferryman.worker.stopping import Stopping
+    from ferryman.worker.claiming.claims import Claim, Claimed
+    from ferryman.worker.claiming.listener import Listener
+    from ferryman.worker.settling.outcomes import Settlement
+    from ferryman.worker.source import SourceParts
 
 SECONDS_HELD_BACK = 0.1
 """How often to look whether claiming may go on."""
@@ -24,50 +24,47 @@ SECONDS_TO_FLUSH = 30.0
 
 
 class DirectSource:
-    """Claims and starts jobs, until the worker ends or nothing is left to do.
+    """Claims jobs and starts them at once.
 
-    is_settled: whether all outcomes are written, and hooks have been told of them
-    flush: comes back when that is so
+    listener: hears of new jobs; None if nobody does
+    poll_seconds: how often to look for jobs when nothing is heard
+    once: whether to stop when nothing is due, nothing runs, and everything is settled. It may be run again then
     """
 
     def __init__(
-        self,
-        claimer: Claimer,
-        slots: Slots,
-        settler: Settler,
-        stop: Stopping,
-        alarm: Alarm,
-        *,
-        concurrency: int,
-        poll_seconds: float,
-        is_held_back: Callable[[], bool],
-        is_settled: Callable[[], bool],
-        flush: Callable[[], Coroutine[Any, Any, None]],
-        hears_of_jobs: Callable[[], bool],
+        self, parts: SourceParts, *, listener: Listener | None, poll_seconds: float, once: bool = False
     ) -> None:
-        self._claimer = claimer
-        self._slots = slots
-        self._settler = settler
-        self._stop = stop
-        self._alarm = alarm
-        self._concurrency = concurrency
+        self._parts = parts
+        self._claimer = parts.claimer
+        self._slots = parts.slots
+        self._settler = parts.settler
+        self._stop = parts.stop
+        self._backlog = parts.backlog
+        self._listener = listener
         self._poll_seconds = poll_seconds
-        self._is_held_back = is_held_back
-        self._is_settled = is_settled
-        self._flush = flush
-        self._hears_of_jobs = hears_of_jobs
+        self._once = once
+        self._alarm = Alarm()
+        parts.stop.wakes(self._alarm)
         self._is_announced = False
         self._waits_for_slots = False
         self._has_slot_ended = False
         self._trouble = Trouble("claiming jobs")
         self._backoff = ClaimBackoff()
 
+    async def run(self) -> None:
+        """Claim and start jobs until the worker is told to stop, or with `once` until nothing is left to do."""
+        await (self._run_once() if self._once else self._run())
+
     def wake(self) -> None:
         """There may be new jobs."""
         self._is_announced = True
         self._alarm.ring()
 
-    def has_free_slot(self) -> None:
+    def take(self) -> Claim | None:
+        """Nothing waits here."""
+        return None
+
+    def slot_freed(self) -> None:
         """A job has ended. If all that was due is claimed, and others would be announced, nothing follows from that.
 
         Unless its completion would have to wait: a claim takes it along.
@@ -76,8 +73,20 @@ class DirectSource:
         if self._waits_for_slots or self._settler.is_completing:
             self._alarm.ring()
 
-    async def run(self) -> None:
-        """Claim until the worker is told to stop."""
+    @property
+    def held_claims(self) -> Collection[Claim]:
+        """None: every claim has a slot at once."""
+        return ()
+
+    def give_back(self) -> None:
+        """Nothing waits here."""
+
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """Look for jobs if these settlements may have freed some."""
+        if frees_work(written, refused):
+            self.wake()
+
+    async def _run(self) -> None:
         while not self._stop.begun.is_set():
             claimed = await self._claim()
             if claimed is not None and claimed.left_nothing:
@@ -85,10 +94,9 @@ class DirectSource:
                 if self._is_announced and (pause := self._backoff.pause):
                     await asyncio.sleep(pause)
 
-    async def run_once(self) -> None:
-        """Claim until nothing is due, nothing runs, and everything is settled."""
+    async def _run_once(self) -> None:
         while not self._stop.begun.is_set():
-            was_idle = not self._slots and self._is_settled()
+            was_idle = not self._slots and self._backlog.is_done
             claimed = await self._claim()
             if claimed is None or not claimed.left_nothing:
                 continue
@@ -97,15 +105,15 @@ class DirectSource:
             if self._slots:
                 await self._wait_for_slots(self._pause_after(claimed))
             else:
-                await self._stop.wait_for(self._flush(), SECONDS_TO_FLUSH, or_hurry=True)
+                await self._stop.wait_for(self._backlog.flush(), SECONDS_TO_FLUSH, or_hurry=True)
 
     async def _claim(self) -> Claimed | None:
         """Claim for all free slots, if there are any and all is well; otherwise wait a little."""
-        free = self._concurrency - len(self._slots)
+        free = self._slots.free
         if free <= 0:
             await self._wait_for_slots(self._poll_seconds)
             return None
-        if self._is_held_back():
+        if self._parts.is_held_back:
             await self._alarm.wait(SECONDS_HELD_BACK)
             return None
         self._alarm.clear()
@@ -132,7 +140,7 @@ class DirectSource:
         return claimed
 
     async def _wait_for_more(self, seconds: float) -> None:
-        if self._hears_of_jobs() and not self._claimer.flags_can_change:
+        if self._listener is not None and self._listener.is_listening and not self._claimer.flags_can_change:
             await self._alarm.wait(seconds)
         else:
             await self._wait_for_slots(seconds)  # one that ends may have added some

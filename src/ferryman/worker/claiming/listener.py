@@ -35,7 +35,7 @@ class BehindPoolerError(Exception):
 
 
 class Listener:
-    """Rings for each announcement, and reconnects for as long as it runs. Never inside a transaction.
+    """Acts on each announcement, and reconnects for as long as it runs. Never inside a transaction.
 
     Behind a pooler it does not listen, and looks again when the worker's pool has made a connection without one.
 
@@ -47,7 +47,6 @@ class Listener:
         self,
         address: Address,
         schema: SchemaName,
-        ring: Callable[[str], None],
         *,
         is_behind_pooler: Callable[[], bool],
         poll_seconds: float,
@@ -57,13 +56,17 @@ class Listener:
         self._poll_seconds = poll_seconds
         self._has_told = False
         self._backend_pid = load_statement("ferryman.database", "backend_pid").text(schema, Style.NUMBERED)
-        self._ring = ring
+        self._acts: dict[str, Callable[[], None]] = {}
         self._listen = load_statement("ferryman.queries", "listen").text(schema, Style.NUMBERED)
         self._prove = load_statement("ferryman.queries", "prove_listening").text(schema, Style.NUMBERED)
         self._trouble = Trouble("listening for new jobs")
         self._patience = new_patience()
         self.is_listening = False
         """Whether announcements come through, as far as one can tell."""
+
+    def on(self, channel: str, act: Callable[[], None]) -> None:
+        """Do this for each announcement of the channel, and after each time when one may have been missed."""
+        self._acts[channel] = act
 
     async def run(self) -> None:
         """Listen until cancelled."""
@@ -85,6 +88,11 @@ class Listener:
                 self._poll_seconds,
                 extra={"event": "not_listening"},
             )
+
+    def _ring(self, channel: str) -> None:
+        act = self._acts.get(channel)
+        if act is not None:
+            act()
 
     async def _connect(self) -> psycopg.AsyncConnection:
         limit = self._patience.seconds

@@ -23,23 +23,24 @@ from ferryman.hooks import (
     LocalQueueReturnJobs,
     LocalQueueSetMode,
 )
+from ferryman.worker.alarm import Alarm
 from ferryman.worker.claiming.claim_backoff import ClaimBackoff
 from ferryman.worker.claiming.refetch_pause import RefetchPause
-from ferryman.worker.settling.outcomes import Outcome, Unstarted
+from ferryman.worker.settling.outcomes import Unstarted
+from ferryman.worker.source import frees_work
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ferryman.hooks import HookRegistry
     from ferryman.hooks.kinds import Observer
     from ferryman.hooks.reporting import Telling
-    from ferryman.worker.alarm import Alarm
-    from ferryman.worker.claiming.claimer import Claimer
     from ferryman.worker.claiming.claims import Claim, Claimed
     from ferryman.worker.identity import Identity
     from ferryman.worker.local_queue_config import LocalQueueConfig
     from ferryman.worker.settling.outcomes import Settlement
+    from ferryman.worker.source import SourceParts
 
 LARGEST_FETCH = 100_000
 SECONDS_HELD_BACK = 0.01
@@ -51,37 +52,33 @@ SECONDS_AFTER_CANCELLING = 1.0
 class LocalQueue:
     """Claimed jobs that wait for a free slot of one worker.
 
+    poll_seconds: how often to look for jobs when nothing is heard
     news: what hooks are told of, in order
     """
 
     def __init__(
         self,
+        parts: SourceParts,
         config: LocalQueueConfig,
-        claimer: Claimer,
         *,
         identity: Identity,
         hooks: HookRegistry,
-        concurrency: int,
         poll_seconds: float,
-        alarm: Alarm,
-        stop: asyncio.Event,
-        free_slots: Callable[[], int],
-        begin: Callable[[], None],
-        settle: Callable[[Claim, Outcome], None],
-        is_held_back: Callable[[], bool],
         news: Telling[Observer],
     ) -> None:
-        self._claimer = claimer
+        self._parts = parts
+        self._claimer = parts.claimer
+        self._slots = parts.slots
+        self._settler = parts.settler
+        self._guard = parts.guard
+        self._stop = parts.stop.begun
         self._identity = identity
         self._hooks = hooks
         self._poll_seconds = poll_seconds
-        self._alarm = alarm
-        self._stop = stop
-        self._free_slots = free_slots
-        self._begin = begin
-        self._settle = settle
-        self._is_held_back = is_held_back
-        self._size = config.size * min(config.queue_count, concurrency)
+        self._news = news
+        self._alarm = Alarm()
+        parts.stop.wakes(self._alarm)
+        self._size = config.size * min(config.queue_count, parts.slots.concurrency)
         self._low = self._size * 3 // 4
         self._ttl_seconds = config.ttl.total_seconds()
         self._pause = RefetchPause(config.refetch_delay, size=self._size, identity=identity)
@@ -89,6 +86,7 @@ class LocalQueue:
         self._mode = LocalQueueMode.STARTING
         self._cached: deque[tuple[float, Claim]] = deque()
         """When to give it back, and the claim; the oldest first."""
+        self._fetch_under_way: asyncio.Future[Claimed] | None = None
         self._returning: set[Claim] = set()
         self._returned = 0
         self._look_at = 0.0
@@ -99,7 +97,6 @@ class LocalQueue:
         """Announcements since the last fetch began."""
         self._has_run_dry = False
         """Whether it wanted a fetch since the last one began."""
-        self._news = news
 
     async def run(self) -> None:
         """Fetch and serve until the worker stops, then give back what is left."""
@@ -117,14 +114,25 @@ class LocalQueue:
             self._release()
 
     @property
-    def claims(self) -> list[Claim]:
-        """Those that wait for a slot."""
+    def held_claims(self) -> list[Claim]:
+        """The claims that wait for a slot, the next one first, and those that have just come."""
+        return [*self._waiting, *self._arrived]
+
+    @property
+    def _waiting(self) -> list[Claim]:
         return [claim for _, claim in self._cached]
+
+    @property
+    def _arrived(self) -> Sequence[Claim]:
+        """The claims of a fetch that is done, before this loop hears of it: another source may claim in between."""
+        fetch = self._fetch_under_way
+        is_done = fetch is not None and fetch.done() and not fetch.cancelled() and fetch.exception() is None
+        return fetch.result().claims if fetch is not None and is_done else ()
 
     def serve(self) -> None:
         """Let slots take jobs, if there are any."""
         if self._cached or self._mode is LocalQueueMode.TTL_EXPIRED:
-            self._begin()
+            self._slots.fill()
 
     def take(self) -> Claim | None:
         """The next job, if there is one. For a slot that is free, in a worker that may start jobs."""
@@ -140,7 +148,13 @@ class LocalQueue:
                 self._alarm.ring()
         return claim
 
-    def pulse(self) -> None:
+    def slot_freed(self) -> None:
+        """Let a slot that is free take the next job."""
+        self.serve()
+        if self._guard.is_fenced:
+            self._alarm.ring()  # the queue was refused, and looks again soon: no event lifts the fence
+
+    def wake(self) -> None:
         """There may be new jobs."""
         self._pulses += 1
         self._note(self._pause.after_pulse(self._pulses))
@@ -149,12 +163,16 @@ class LocalQueue:
         self._alarm.ring()
 
     def give_back(self) -> None:
-        """Hand back all that waits, because others may have it already."""
+        """Give back all that waits, and fetch again."""
+        if self._mode is LocalQueueMode.STARTING:
+            return
         self._give_back()
         self._poll_now()
 
     def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
-        """The database knows the outcomes of jobs, or refused them; tells when all that was given back is back."""
+        """Look for jobs if these settlements may have freed some; report when all that was given back is back."""
+        if frees_work(written, refused):
+            self.wake()
         if not self._returning:
             return
         self._returned += sum(settlement.claim in self._returning for settlement in written)
@@ -162,6 +180,10 @@ class LocalQueue:
         if not self._returning and self._returned:
             count, self._returned = self._returned, 0
             self._note(LocalQueueReturnJobs(worker_id=self._identity.id, jobs_count=count))
+
+    @property
+    def _free_slots(self) -> int:
+        return 0 if self._guard.is_fenced else self._slots.free
 
     def _poll_now(self) -> None:
         self._set_mode(LocalQueueMode.POLLING)
@@ -180,7 +202,7 @@ class LocalQueue:
             self._is_low
             and not self._pause.is_on
             and self._look_at <= time.monotonic()
-            and not self._is_held_back()
+            and not self._parts.is_held_back
         )  # fmt: skip
 
     def _patience(self) -> float:
@@ -190,15 +212,15 @@ class LocalQueue:
         if self._pause.until is not None:
             moments.append(self._pause.until)
         elif self._is_low:
-            moments.append(max(self._look_at, now + SECONDS_HELD_BACK if self._is_held_back() else now))
+            moments.append(max(self._look_at, now + SECONDS_HELD_BACK if self._parts.is_held_back else now))
         if self._cached:
             moments.append(self._cached[0][0])
-            if self._is_held_back():
+            if self._parts.is_held_back:
                 moments.append(now + SECONDS_HELD_BACK)  # nobody tells when a fence is lifted
         return max(0.0, min(moments) - now)
 
     async def _fetch(self) -> None:
-        wanted = min(LARGEST_FETCH, self._free_slots() + self._size - len(self._cached))
+        wanted = min(LARGEST_FETCH, self._free_slots + self._size - len(self._cached))
         is_announced, self._pulses, self._has_run_dry = self._pulses > 0, 0, False
         self._alarm.clear()
         try:
@@ -213,9 +235,10 @@ class LocalQueue:
         self._note(LocalQueueGetJobsComplete(worker_id=self._identity.id, jobs_count=count))
         self._plan_next_fetch(claimed)
         self._keep(claimed.claims)
+        self._fetch_under_way = None
 
     async def _claim(self, wanted: int, *, is_announced: bool) -> Claimed:
-        claiming = asyncio.ensure_future(self._claimer.claim(wanted, is_announced=is_announced))
+        claiming = self._fetch_under_way = asyncio.ensure_future(self._claimer.claim(wanted, is_announced=is_announced))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
@@ -224,6 +247,7 @@ class LocalQueue:
             claiming.cancel()
             with contextlib.suppress(Exception, asyncio.CancelledError):
                 self._cached.extend((0.0, claim) for claim in (await claiming).claims)
+            self._fetch_under_way = None
             raise
 
     def _plan_next_fetch(self, claimed: Claimed) -> None:
@@ -239,7 +263,7 @@ class LocalQueue:
     def _keep(self, claims: Sequence[Claim]) -> None:
         expires_at = time.monotonic() + self._ttl_seconds
         self._cached.extend((expires_at, claim) for claim in claims)
-        if len(self._cached) > self._free_slots():
+        if len(self._cached) > self._free_slots:
             self._set_mode(LocalQueueMode.WAITING)
         self.serve()
 
@@ -257,11 +281,11 @@ class LocalQueue:
         self._give_back()
 
     def _give_back(self) -> None:
-        claims = self.claims
+        claims = self._waiting
         self._cached.clear()
         self._returning.update(claims)
         for claim in claims:
-            self._settle(claim, Unstarted())
+            self._settler.settle(claim, Unstarted())
 
     def _set_mode(self, mode: LocalQueueMode) -> None:
         old, self._mode = self._mode, mode

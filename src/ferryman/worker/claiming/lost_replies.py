@@ -12,19 +12,22 @@ heard of are left alone: whatever it held then belongs to the sweep that took it
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ferryman.database.steps import Commit, Transaction
+from ferryman.errors import NotConnectedError
 from ferryman.queries import working
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from ferryman.database.steps import Steps
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.held_claims import HeldClaims
     from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.identity import Identity
 
@@ -44,25 +47,35 @@ class _Look(NamedTuple):
 
 
 class LostReplies:
-    """Gives back jobs whose claim was committed but whose reply was lost. Expects one claim at a time.
+    """Gives back jobs whose claim was committed but whose reply was lost.
 
-    known: the claims whose jobs run or wait to be run, whose outcomes wait to be written, or that are left locked
-    renewing: held by whoever gives claims other tokens, so that what is known stays true
+    held: the claims that the worker knows
     """
 
-    def __init__(
-        self,
-        connection: WorkerConnection,
-        identity: Identity,
-        known: Callable[[], Iterable[Claim]],
-        renewing: asyncio.Lock,
-    ) -> None:
-        self._connection = connection
+    def __init__(self, database: WorkerConnection, identity: Identity, held: HeldClaims) -> None:
+        self._database = database
         self._identity = identity
-        self._known = known
-        self._renewing = renewing
+        self._held = held
+        self._turn = asyncio.Lock()
         self._newest_token = 0
         self._looks: list[_Look] = []
+
+    @asynccontextmanager
+    async def one_claim(self, worker_id: str) -> AsyncIterator[None]:
+        """Keep other claims of this worker away while one is under way, and give back lost ones before it.
+
+        What another claim brings meanwhile would be taken for lost. So every source of jobs sends its claims within
+        this block, and calls `heard_of` there. An error means that the claim may be committed, unless nothing was sent.
+        """
+        async with self._turn:
+            await self.give_back()
+            try:
+                yield
+            except NotConnectedError:
+                raise
+            except BaseException:  # whatever it is
+                self.suspect(worker_id)
+                raise
 
     def heard_of(self, claims: Sequence[Claim]) -> None:
         """Note claims that came through."""
@@ -85,7 +98,10 @@ class LostReplies:
         return look_in if seconds is None else min(look_in, seconds)
 
     async def give_back(self, *, at_once: bool = False) -> None:
-        """Look for them, if there may be any and it is time to, or the last chance."""
+        """Look for them, if there may be any and it is time to.
+
+        at_once: it is the last chance; no claim will be made any more
+        """
         if not self._looks:
             return
         now = time.monotonic()
@@ -97,8 +113,8 @@ class LostReplies:
 
     async def _look(self, worker_id: str, heard_of: int) -> bool:
         """Give back what is there; whether all could be, or others hold some of the rows."""
-        async with self._renewing:
-            returned, is_any_left = await self._connection.run(self._return(worker_id, heard_of))
+        async with self._held.tokens_change:
+            returned, is_any_left = await self._database.run(self._return(worker_id, heard_of))
         if returned:
             logger.warning(
                 "%d jobs were claimed over a connection that broke; they were given back",
@@ -110,7 +126,7 @@ class LostReplies:
     def _return(self, worker_id: str, heard_of: int) -> Steps[tuple[int, bool]]:
         # This request, too, may be carried out late, when there are newer claims. Uncommitted, it comes to nothing.
         yield Transaction()
-        known = [key for claim in self._known() for key in claim.keys]
+        known = [key for claim in self._held for key in claim.keys]
         after = None if worker_id == self._identity.id else heard_of
         [(returned, is_any_left)] = yield working.return_lost_claims(worker_id, after=after, known=known)
         yield Commit()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.held_claims import HeldClaims
     from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.running.progress import ProgressWriter
     from ferryman.worker.running.slots import Slots
@@ -37,22 +38,22 @@ SECONDS_BETWEEN_LOOKS = 300.0
 class LockRenewal:
     """Looks for old locks among the jobs that run. A worker whose jobs are short pays for a timer.
 
-    renewing: held while tokens change; see `ferryman.worker.claiming.lost_replies`
+    held: the lock under which tokens change
     """
 
     def __init__(
         self,
-        connection: WorkerConnection,
+        database: WorkerConnection,
         slots: Slots,
         progress: ProgressWriter,
+        held: HeldClaims,
         *,
-        renewing: asyncio.Lock | None = None,
         clock: Callable[[], float] = clocks.now,
     ) -> None:
-        self._connection = connection
+        self._database = database
         self._slots = slots
         self._progress = progress
-        self._renewing = renewing or asyncio.Lock()
+        self._held = held
         self._clock = clock
         self._seen: dict[Claim, float] = {}
         """When a claim was first seen, or renewed."""
@@ -83,8 +84,8 @@ class LockRenewal:
             await self._renew(worker_id, [claim for claim in old if claim.worker_id == worker_id])
 
     async def _renew(self, worker_id: str, claims: Sequence[Claim]) -> None:
-        [[token]] = await self._connection.fetch(working.read_clock())
-        async with self._renewing, self._progress.writing:
+        [[token]] = await self._database.fetch(working.read_clock())
+        async with self._held.tokens_change, self._progress.writing:
             # What has ended in the meantime is about to be settled, and its tokens are known to whoever does that.
             current = {claim.job_id: claim for claim in _holders(claims) if claim in self._slots}
             if not current:
@@ -92,7 +93,7 @@ class LockRenewal:
             keys = [key for claim in current.values() for key in claim.keys]
             for claim in current.values():
                 claim.later_tokens = (*claim.later_tokens, token)
-            rows = await self._connection.fetch(working.renew_claims(worker_id, keys, token))
+            rows = await self._database.fetch(working.renew_claims(worker_id, keys, token))
         for job_id, result in rows:
             self._take(current[job_id], result)
 

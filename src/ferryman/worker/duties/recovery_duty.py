@@ -29,18 +29,22 @@ from ferryman.worker.alarm import Alarm
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import TypeVar
 
     from ferryman.client import Client
     from ferryman.database.steps import Call, Row, Steps
     from ferryman.hooks import HookRegistry
     from ferryman.recovery.observer import Dead
+    from ferryman.recovery.safety_window import Lease
     from ferryman.recovery.settings import RecoverySettings
     from ferryman.recovery.sweep_results import SweepStaleWorkersResult
     from ferryman.tasks import Task
     from ferryman.traces import Tracing
+    from ferryman.worker.duties.worker_state import StateRecord
     from ferryman.worker.identity import Identity
+    from ferryman.worker.running.slots import Slots
+    from ferryman.worker.source import JobSource
 
     R = TypeVar("R")
 
@@ -58,9 +62,9 @@ SECONDS_BETWEEN_PRUNINGS = 3600.0
 class RecoveryDuty:
     """Beats and sweeps, from the registration of the worker to its end.
 
+    window: how long others cannot have declared this worker dead
     state: what the worker is doing, written down with each beat
-    on_swept: called on the event loop when others have taken our jobs; the identity is a new one by then
-    on_recovered: called when jobs were recovered, which we may run ourselves; behind a pooler nobody hears of them
+    slots, source: what they hold is lost when others have taken our jobs
     tracing: told of the attempts that died
     """
 
@@ -69,14 +73,14 @@ class RecoveryDuty:
         client: Client,
         identity: Identity,
         settings: RecoverySettings,
+        window: Lease,
         *,
         tasks: Iterable[Task[..., Any]],
         hooks: HookRegistry,
-        concurrency: int,
         prefetches: bool,
-        state: Callable[[], Mapping[str, Any]],
-        on_swept: Callable[[], None],
-        on_recovered: Callable[[], None],
+        state: StateRecord,
+        slots: Slots,
+        source: JobSource,
         tracing: Tracing | None = None,
     ) -> None:
         self._client = client
@@ -84,8 +88,8 @@ class RecoveryDuty:
         self._settings = settings
         self._tasks = [*tasks]
         self._hooks = hooks
-        self._on_swept = on_swept
-        self._on_recovered = on_recovered
+        self._slots = slots
+        self._source = source
         self._tracing = tracing
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm()
@@ -101,7 +105,7 @@ class RecoveryDuty:
             settings,
             version=ferryman.__version__,
             tasks=[name for task in self._tasks for name in task.identifiers],
-            concurrency=concurrency,
+            concurrency=slots.concurrency,
             prefetches=prefetches,
             policies=own_policies(self._tasks),
         )
@@ -114,13 +118,9 @@ class RecoveryDuty:
             on_swept=self._was_swept,
             on_registered=lambda _: self._on_loop(self._registered.set),
             on_dead=self._found_dead,
-            state=state,
+            state=state.take,
+            lease=window,
         )
-
-    def is_fenced(self) -> bool:
-        """Whether another worker may have declared this one dead. Then no job may be started."""
-        beats = self._beats
-        return not beats.lease.is_safe(beats.clock())
 
     def begin(self) -> None:
         """Connect and register, on the thread of the beats."""
@@ -216,7 +216,7 @@ class RecoveryDuty:
         finally:
             self._teller.tell(*progress.events)
         if result.recovered_count:
-            self._on_recovered()
+            self._source.wake()  # we may run them ourselves, and behind a pooler nobody hears of them
         return result
 
     async def _follow_lock(self, *, is_held: bool) -> None:
@@ -239,8 +239,13 @@ class RecoveryDuty:
     def _was_swept(self, _: str) -> str:
         """On the thread of the beats: from here on nothing that was claimed before can be settled."""
         new = self._identity.renew()
-        self._on_loop(self._on_swept)
+        self._on_loop(self._lose_claims)
         return new
+
+    def _lose_claims(self) -> None:
+        """This worker was declared dead: drop every claim of its old id. Their outcomes would be refused."""
+        self._slots.lose_claims_of_other_ids(self._identity.id)
+        self._source.give_back()
 
     def _found_dead(self, dead: Sequence[Dead]) -> None:
         """On the thread of the beats."""

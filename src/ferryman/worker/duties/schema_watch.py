@@ -16,10 +16,9 @@ from ferryman.worker.alarm import Alarm
 from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ferryman.client import Client
     from ferryman.errors import SchemaError
+    from ferryman.worker.stopping import Stopping
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -32,9 +31,9 @@ _PASSING = (GivenWayError, MigrationUnderWayError)
 class SchemaWatch:
     """Looks at the schema when somebody has announced a migration."""
 
-    def __init__(self, client: Client, give_up: Callable[[SchemaError], None]) -> None:
+    def __init__(self, client: Client, stop: Stopping) -> None:
         self._client = client
-        self._give_up = give_up
+        self._stop = stop
         self._alarm = Alarm()
         self._trouble = Trouble("reading the revision of the schema")
         self._waits_for: type[SchemaError] | None = None
@@ -64,7 +63,7 @@ class SchemaWatch:
                     problem,
                     extra={"event": "schema_incompatible"},
                 )
-                self._give_up(problem)
+                self._stop.give_up(problem)
                 return
 
     def _say_that_it_waits(self, problem: SchemaError) -> None:

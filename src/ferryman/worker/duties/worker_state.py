@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
+    from ferryman.worker.running.slots import Slots
+
 
 class Tally(msgspec.Struct):
     """Attempts whose end was written since the worker started."""
@@ -57,22 +59,21 @@ class LoopLag:
 class StateRecord:
     """The figures of one worker.
 
-    running: how many jobs run now
+    tally: counts the jobs that have ended
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, slots: int, running: Callable[[], int]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, slots: Slots, tally: Tally) -> None:
         self._slots = slots
-        self._running = running
+        self._tally = tally
         self._lag = LoopLag(loop)
-        self.tally = Tally()
 
     def take(self) -> Mapping[str, Any]:
         """As `_ferryman_worker_states.sql` has them."""
         return {
-            "slots": self._slots,
-            "running": self._running(),
-            "done": self.tally.done,
-            "failed": self.tally.failed,
+            "slots": self._slots.concurrency,
+            "running": len(self._slots),
+            "done": self._tally.done,
+            "failed": self._tally.failed,
             "rss_bytes": rss_bytes(),
             "loop_lag_seconds": self._lag.seconds(),
         }

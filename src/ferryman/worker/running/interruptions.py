@@ -1,4 +1,4 @@
-"""What becomes of jobs that a worker interrupts in order to end. Hooks are asked, as for jobs of dead workers."""
+"""Decides what happens to jobs that a worker interrupts at shutdown. Hooks are asked, as for jobs of dead workers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from ferryman.hooks import FailureReason, JobRecovery, JobRecoveryResult
 from ferryman.worker.settling.outcomes import Interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ferryman.hooks import HookRegistry
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.task_numbers import TaskNumbers
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -28,13 +27,13 @@ HOOK_SECONDS = 3.0
 class Interruptions:
     """Decides what happens to jobs that this worker interrupts at shutdown.
 
-    name_of: the identifier that a job carries, which may be an alias of its task
+    tasks: finds the identifier that a job carries
     delay: seconds until such a job may run again, unless a hook says otherwise
     """
 
-    def __init__(self, hooks: HookRegistry, delay: float, name_of: Callable[[Claim], str]) -> None:
+    def __init__(self, hooks: HookRegistry, delay: float, tasks: TaskNumbers) -> None:
         self._hooks = hooks
-        self._name_of = name_of
+        self._tasks = tasks
         self.usual = Interrupted(INTERRUPTED, delay)
 
     async def decide(self, claim: Claim) -> Interrupted | None:
@@ -53,7 +52,7 @@ class Interruptions:
         """What hooks say; None if they could not be asked, or took too long."""
         try:
             event = JobRecovery(
-                job=claim.job(self._name_of(claim)),
+                job=claim.job(self._tasks.identifier_of(claim)),
                 worker_id=claim.worker_id,
                 previous_worker_id=claim.worker_id,
                 reason=FailureReason.SHUTDOWN_ABORTED,

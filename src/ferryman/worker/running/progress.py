@@ -29,8 +29,8 @@ _encoder = msgspec.json.Encoder()
 class ProgressWriter:
     """What running jobs have told. A worker whose handlers tell nothing pays nothing."""
 
-    def __init__(self, connection: WorkerConnection) -> None:
-        self._connection = connection
+    def __init__(self, database: WorkerConnection) -> None:
+        self._database = database
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm()
         self._open: set[Claim] = set()
@@ -88,12 +88,12 @@ class ProgressWriter:
                 for job_id, token, _ in claim.keys
             ]
             self._written.update(claim for claim, _ in told)
-            await self._connection.fetch(working.save_progress(_encoder.encode(rows).decode()))
+            await self._database.fetch(working.save_progress(_encoder.encode(rows).decode()))
             for claim, latest in told:
                 if self._told.get(claim) == latest:
                     del self._told[claim]
         if ended:
-            await self._connection.fetch(working.forget_progress([claim.job_id for claim in ended]))
+            await self._database.fetch(working.forget_progress([claim.job_id for claim in ended]))
             self._ended.difference_update(ended)
 
     def _note(self, claim: Claim, told: tuple[float, str | None]) -> None:

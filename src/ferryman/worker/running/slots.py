@@ -1,4 +1,4 @@
-"""The jobs that a worker runs: started in free slots, settled when they end, cancelled when they must."""
+"""Runs claimed jobs in the worker's slots: starts them, settles their outcomes, cancels them at shutdown."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ import contextvars
 import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ferryman.worker.running.suspects import SECONDS_UNTIL_NEXT_ROOM
 from ferryman.worker.settling.job_log import told_jobs
 from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Unstarted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from ferryman.tasks import Task
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.task_numbers import TaskNumbers
     from ferryman.worker.identity import Identity
     from ferryman.worker.running.attempt import Attempts
     from ferryman.worker.running.cancellations import Cancellations
     from ferryman.worker.running.interruptions import Interruptions
     from ferryman.worker.running.start_marks import StartMarks
+    from ferryman.worker.running.suspects import Suspects
     from ferryman.worker.settling.outcomes import Outcome
     from ferryman.worker.settling.settler import Settler
+    from ferryman.worker.source import JobSource
+    from ferryman.worker.start_guard import StartGuard
     from ferryman.worker.stopping import Stopping
 
 logger = logging.getLogger("ferryman.worker")
@@ -43,12 +46,11 @@ class Slots:
     the database twice in a millisecond.
 
     concurrency: how many slots there are
-    take: the next job for a free slot, if one waits in a local queue
-    marks: where the start of a job is marked, for those that need it; None if no job does
-    make_room: waits until a job that must run alone does; False if it must go back
-    is_fenced: whether others may have declared this worker dead; None if nobody would
+    tasks: finds the task of a claim
+    guard: says whether a job may be started
     identity: the name of the worker; what was claimed in another is lost
-    on_end: called when a slot is free again
+    marks: where the start of a job is marked, for those that need it; None if no job does
+    suspects: makes room for jobs that must run alone; None if no job must
     """
 
     def __init__(
@@ -58,30 +60,28 @@ class Slots:
         stop: Stopping,
         *,
         concurrency: int,
-        find_task: Callable[[Claim], Task[..., Any]],
-        take: Callable[[], Claim | None],
-        marks: StartMarks | None,
-        make_room: Callable[[Claim], Awaitable[bool]],
-        is_fenced: Callable[[], bool] | None,
+        tasks: TaskNumbers,
+        guard: StartGuard,
         identity: Identity,
+        marks: StartMarks | None,
+        suspects: Suspects | None,
         cancellations: Cancellations,
         interruptions: Interruptions,
-        on_end: Callable[[], None],
     ) -> None:
         self._attempts = attempts
         self._settler = settler
         self._stop = stop
-        self._concurrency = concurrency
-        self._find_task = find_task
-        self._take = take
-        self._marks = marks
-        self._make_room = make_room
-        self._is_fenced = is_fenced
+        self.concurrency = concurrency
+        self._task_of = tasks.task_of
+        self._guard = guard
         self._identity = identity
+        self._marks = marks
+        self._suspects = suspects
         self._cancellations = cancellations
         self._cancelled = cancellations.claims
         self._interruptions = interruptions
-        self._on_end = on_end
+        self._take: Callable[[], Claim | None] = lambda: None
+        self._slot_freed: Callable[[], None] = lambda: None
         self._tasks: dict[Claim, asyncio.Task[None]] = {}
         self._waiting: deque[Claim] = deque()
         """Claims that have not started."""
@@ -89,15 +89,24 @@ class Slots:
         self._clean_context: contextvars.Context | None = None
         """The worker's context, before any handler has touched it."""
 
+    def draw_from(self, source: JobSource) -> None:
+        """Take the next job for a free slot from here, and say when a slot is free again."""
+        self._take, self._slot_freed = source.take, source.slot_freed
+
     @property
-    def claims(self) -> list[Claim]:
-        """Every claim this worker holds."""
+    def held_claims(self) -> list[Claim]:
+        """Every claim that has a slot, started or not."""
         return [*self._tasks, *self._waiting]
 
     @property
     def started(self) -> list[Claim]:
-        """Those whose attempts have started; others may still wait for their turn, or for their mark."""
+        """Claims whose handlers may be running: they wait neither for their turn nor for their start mark."""
         return [claim for claim in self._tasks if claim not in self._unmarked]
+
+    @property
+    def free(self) -> int:
+        """How many slots are free."""
+        return self.concurrency - len(self._tasks) - len(self._waiting)
 
     def __len__(self) -> int:
         return len(self._tasks) + len(self._waiting)
@@ -118,7 +127,7 @@ class Slots:
 
     def lose_claims_of_other_ids(self, worker_id: str) -> None:
         """Others have what was claimed in another name than this. Handlers are told, and cancelled if that works."""
-        for claim in self.claims:
+        for claim in self.held_claims:
             if claim.worker_id != worker_id:
                 self.lose(claim)
 
@@ -157,7 +166,7 @@ class Slots:
                 extra={"event": "jobs_cancelled", "worker_id": self._identity.id, "count": len(self._tasks)},
             )
         in_threads = {
-            claim for claim in self._tasks.keys() - self._unmarked if self._find_task(claim).running.run_in == "thread"
+            claim for claim in self._tasks.keys() - self._unmarked if self._task_of(claim).running.run_in == "thread"
         }
         for claim, task in self._tasks.items():
             if claim not in in_threads:
@@ -184,7 +193,7 @@ class Slots:
         """For the log: the job that an asyncio task runs. From any thread."""
         for claim, running in [*self._tasks.items()]:
             if running is task:
-                return f"task {self._find_task(claim).identifier!r} (job {claim.job_id})"
+                return f"task {self._task_of(claim).identifier!r} (job {claim.job_id})"
         return None
 
     def _start_others(self, first: asyncio.Task[None]) -> None:
@@ -210,7 +219,7 @@ class Slots:
 
         A claim can be older than it looks: the process may have been stopped while the reply was on its way.
         """
-        if self._stop.begun.is_set() or (self._is_fenced is not None and self._is_fenced()):
+        if self._stop.begun.is_set() or self._guard.is_fenced:
             self._give_back_waiting()
             return None
         # After the look at the fence: under a new name the worker is safe again, and what it had is lost.
@@ -220,18 +229,12 @@ class Slots:
             if claim.worker_id == name:
                 return claim
             self._settler.settle(claim, Unstarted())
-        while len(self._tasks) < self._concurrency:
+        while len(self._tasks) < self.concurrency:
             taken = self._take()
             if taken is None or taken.worker_id == name:
                 return taken
             self._settler.settle(taken, Unstarted())
         return None
-
-    def may_start(self, claim: Claim) -> bool:
-        """Whether the job is still ours, as far as anybody can tell, so that its handler may be called."""
-        if self._is_fenced is not None and self._is_fenced():
-            return False
-        return claim.worker_id == self._identity.id
 
     def _give_back_waiting(self) -> None:
         while self._waiting:
@@ -246,7 +249,7 @@ class Slots:
         assert slot is not None  # noqa: S101 - it is a coroutine
         turn_ends = time.monotonic() + TURN_SECONDS
         following: Claim | None = claim
-        may_start = self.may_start(claim)  # the process may have been stopped since this began
+        may_start = self._guard.may_start(claim)  # the process may have been stopped since this began
         try:
             while following is not None:
                 is_traceless = await self._attempt(following, slot, may_start=may_start) and self._context_is_clean()
@@ -260,11 +263,11 @@ class Slots:
         """Make an attempt and settle its outcome; whether it has simply completed."""
         outcome: Outcome = Unstarted()
         try:
-            task = self._find_task(claim)
+            task = self._task_of(claim)
             if self._marks is not None and self._marks.are_needed(task, claim):
                 unstarted = await self._before_start(self._marks, claim)
                 outcome = unstarted or outcome
-                may_start = unstarted is None and self.may_start(claim)
+                may_start = unstarted is None and self._guard.may_start(claim)
             if may_start:
                 outcome = self._interruptions.usual
                 outcome = await self._attempts.of(task)(claim, slot.cancelling)
@@ -296,7 +299,7 @@ class Slots:
     def _free_slot(self) -> None:
         if self._waiting:
             self.fill()
-        self._on_end()
+        self._slot_freed()
 
     def _context_is_clean(self) -> bool:
         """Whether the context of the running asyncio task is still as it was at its start."""
@@ -320,7 +323,7 @@ class Slots:
         """Make room for the job and mark its start, where that is needed. None if it may start; else its outcome."""
         self._unmarked.add(claim)
         try:
-            if claim.runs_alone and not await self._make_room(claim):
+            if claim.runs_alone and self._suspects is not None and not await self._suspects.make_room(claim):
                 return Unstarted(None if self._stop.begun.is_set() else SECONDS_UNTIL_NEXT_ROOM)
             return None if await marks.mark(claim) and not self._stop.begun.is_set() else Unstarted()
         finally:

@@ -36,8 +36,8 @@ class StartMarks:
     listed: claims that others know not to have started
     """
 
-    def __init__(self, connection: WorkerConnection, default: OnCrash | None, *, listed: Container[Claim] = ()) -> None:
-        self._connection = connection
+    def __init__(self, database: WorkerConnection, default: OnCrash | None, *, listed: Container[Claim] = ()) -> None:
+        self._database = database
         self._default = default
         self._listed = listed
         self._waiting: dict[Claim, asyncio.Future[bool]] = {}
@@ -86,7 +86,7 @@ class StartMarks:
         while wanted := {claim: future for claim, future in wanted.items() if not future.done()}:
             claims = [(claim.job_id, claim.token) for claim in wanted]
             try:
-                rows = await self._connection.fetch(recovering.mark_started(worker_id, claims))
+                rows = await self._database.fetch(recovering.mark_started(worker_id, claims))
             except FerrymanError as error:
                 await asyncio.sleep(self._trouble.pause_after(error))
                 continue

@@ -18,12 +18,18 @@ import time
 from typing import TYPE_CHECKING
 
 from ferryman.recovery.crashes import ALONE_FLAG, SUSPECT_FLAG
+from ferryman.worker.settling.outcomes import Unstarted
+from ferryman.worker.source import frees_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence, Sized
 
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.held_claims import HeldClaims
     from ferryman.worker.settling.outcomes import Settlement
+    from ferryman.worker.settling.settler import Settler
+    from ferryman.worker.source import JobSource
+    from ferryman.worker.stopping import Stopping
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -39,33 +45,24 @@ SLOTS_PER_SUSPECT = 4
 class Suspects:
     """Knows the suspects that this worker holds.
 
-    slots: how many jobs the worker runs at once
-    is_held: True while a claim runs, waits to run, or waits to be settled
-    is_alone: True if the worker runs nothing beside one job
-    give_back_waiting: gives back what waits in a local queue
-    give_back: gives back a claim that has not started
-    is_stopping: True if the worker starts nothing any more
+    concurrency: how many jobs the worker runs at once
+    held: all claims of the worker
     """
 
-    def __init__(
-        self,
-        *,
-        slots: int,
-        is_held: Callable[[Claim], bool],
-        is_alone: Callable[[], bool],
-        give_back_waiting: Callable[[], None],
-        give_back: Callable[[Claim], None],
-        is_stopping: Callable[[], bool],
-    ) -> None:
-        self._most = max(1, slots // SLOTS_PER_SUSPECT)
-        self._is_held = is_held
-        self._is_alone = is_alone
-        self._give_back_waiting = give_back_waiting
-        self._give_back = give_back
-        self._is_stopping = is_stopping
+    def __init__(self, *, concurrency: int, held: HeldClaims, settler: Settler, stop: Stopping) -> None:
+        self._most = max(1, concurrency // SLOTS_PER_SUSPECT)
+        self._all_held = held
+        self._settler = settler
+        self._stop = stop
+        self._slots: Sized = ()
+        self._source: JobSource | None = None
         self._held: list[Claim] = []
         self._held_since = 0.0
         self._next_room = 0.0
+
+    def watch(self, slots: Sized, source: JobSource) -> None:
+        """Make room in these slots, and in what waits there; say there when the next suspect may be claimed."""
+        self._slots, self._source = slots, source
 
     @property
     def wants_room(self) -> bool:
@@ -87,9 +84,12 @@ class Suspects:
             return (SUSPECT_FLAG,)
         return (ALONE_FLAG,)
 
-    def is_any_of(self, settlements: Sequence[Settlement]) -> bool:
-        """True if a suspect that this worker holds is among these."""
-        return bool(self._held) and any(each.claim in self._held for each in settlements)
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """Let the source look for the next suspect when one is settled, unless it looks anyway."""
+        if not self._held or self._source is None:
+            return
+        if any(each.claim in self._held for each in (*written, *refused)) and not frees_work(written, refused):
+            self._source.wake()
 
     def admit(self, claims: Sequence[Claim]) -> Sequence[Claim]:
         """Those that may go on; the others are given back. For the claims of one statement, in their order."""
@@ -108,14 +108,14 @@ class Suspects:
             self._held += new
         for claim in claims:
             if claim not in admitted:
-                self._give_back(claim)
+                self._settler.settle(claim, Unstarted())
         return [claim for claim in claims if claim in admitted]
 
     async def make_room(self, claim: Claim) -> bool:
         """Wait until the job runs alone; False if it must go back: that takes too long, or the worker stops."""
         end = time.monotonic() + SECONDS_TO_MAKE_ROOM
-        while not self._is_alone():
-            if self._is_stopping():
+        while len(self._slots) > 1:
+            if self._stop.begun.is_set():
                 return False
             if time.monotonic() > end:
                 self._next_room = time.monotonic() + SECONDS_UNTIL_NEXT_ROOM
@@ -130,3 +130,11 @@ class Suspects:
                 return False
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
         return True
+
+    def _is_held(self, claim: Claim) -> bool:
+        """True while the claim runs, waits to run, or waits to be settled."""
+        return claim in self._all_held and claim not in self._settler.left_locked
+
+    def _give_back_waiting(self) -> None:
+        if self._source is not None:
+            self._source.give_back()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from msgspec.structs import replace
 
@@ -262,6 +262,14 @@ class Loan:
 
 
 NO_LOAN = Loan(None, ())
+
+
+class Lender(Protocol):
+    """Whoever has completions that a claim can write along."""
+
+    def lend(self, worker_id: str) -> Loan:
+        """Those of claims in this name."""
+        ...
 
 
 def _is_plain(settlement: Settlement, worker_id: str) -> bool:

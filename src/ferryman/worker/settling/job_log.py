@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Snoozed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.task_numbers import TaskNumbers
     from ferryman.worker.settling.outcomes import Outcome
 
 logger = logging.getLogger("ferryman.worker")
@@ -21,12 +22,12 @@ logger = logging.getLogger("ferryman.worker")
 class JobLog:
     """Log lines about jobs.
 
-    tasks: the identifiers of tasks by their numbers
+    tasks: finds the identifier that a job carries
     log_jobs: True logs each job that completes or is snoozed as INFO, and the traceback of each attempt that fails.
         Otherwise such jobs are logged as DEBUG, and only the last attempt has a traceback
     """
 
-    def __init__(self, tasks: Callable[[], Mapping[int, str]], *, log_jobs: bool) -> None:
+    def __init__(self, tasks: TaskNumbers, *, log_jobs: bool) -> None:
         self._tasks = tasks
         self._logs_jobs = log_jobs
         self._level = logging.INFO if log_jobs else logging.DEBUG
@@ -107,7 +108,7 @@ class JobLog:
         )
 
     def _task(self, claim: Claim) -> str:
-        return self._tasks().get(claim.task_id, "")
+        return self._tasks.identifier_of(claim)
 
     def _fields(self, event: str, claim: Claim, **more: object) -> dict[str, object]:
         """What a structured log keeps apart from the message."""

@@ -15,7 +15,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from ferryman.errors import FerrymanError
-from ferryman.worker.duties.background import keep_doing
+from ferryman.worker.background import keep_doing
 from ferryman.worker.settling.buffers import NO_LOAN, LendingBuffer, OutcomeBuffer
 from ferryman.worker.settling.outcomes import (
     Completed,

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
+
+from ferryman.errors import DatabaseError
+from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
+
+    from ferryman.worker.stopping import Stopping
 
     Duty = Callable[[], Coroutine[Any, Any, None]]
 
@@ -16,6 +21,10 @@ logger = logging.getLogger("ferryman.worker")
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
+SECONDS_FOR_FIRST_CLAIM = 1.0
+"""How long other duties wait for it at most: claiming may be held up, and must not hold them up as well."""
+SECONDS_FOR_FIRST_JOBS = 0.02
+"""How long other duties let the first jobs begin."""
 SECONDS_UNTIL_WELL = 60.0
 """After a duty has lasted for so long, its next error counts as the first."""
 
@@ -45,6 +54,35 @@ async def keep_doing(duty: Duty, name: str) -> None:
             pause = FIRST_PAUSE_SECONDS
         await asyncio.sleep(pause)
         pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+
+
+def after_first_claim(duty: Duty, has_claimed: asyncio.Event) -> Duty:
+    """The same, but not in the way of the first claim and its jobs: not for a connection, nor for the processor."""
+
+    async def wait_and_do() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_FOR_FIRST_CLAIM):
+                await has_claimed.wait()
+                await asyncio.sleep(SECONDS_FOR_FIRST_JOBS)
+        await duty()
+
+    return wait_and_do
+
+
+async def persist(duty: Duty, name: str, stop: Stopping) -> None:
+    """Do what the worker cannot do without, until it works or the worker is told to stop."""
+    trouble = Trouble(name)
+    while not stop.begun.is_set():
+        acting = asyncio.create_task(duty(), name=name)
+        if not await stop.has_done(acting):
+            return
+        try:
+            acting.result()
+        except DatabaseError as error:
+            await stop.pause(trouble.pause_after(error))
+        else:
+            trouble.is_over()
+            return
 
 
 def _is_cancelled() -> bool:
