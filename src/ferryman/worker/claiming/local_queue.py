@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ferryman.hooks.reporting import Telling
     from ferryman.worker.claiming.claims import Claim, Claimed
     from ferryman.worker.identity import Identity
-    from ferryman.worker.local_queue_config import LocalQueueConfig
+    from ferryman.worker.options import LocalQueueConfig
     from ferryman.worker.settling.outcomes import Settlement
     from ferryman.worker.source import SourceParts
 

@@ -11,7 +11,7 @@ from ferryman.hooks import LocalQueueRefetchDelayAbort, LocalQueueRefetchDelayEx
 
 if TYPE_CHECKING:
     from ferryman.worker.identity import Identity
-    from ferryman.worker.local_queue_config import RefetchDelayConfig
+    from ferryman.worker.options import RefetchDelayConfig
 
 ABORT_THRESHOLD_PER_SIZE = 5
 
