@@ -10,9 +10,9 @@ import pytest
 
 from ferryman import App, Client, JobSpec, RawJobSpec
 from ferryman.database.statements import Style
+from ferryman.database.timed import TimedDatabase
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.queries import working
-from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 from ferryman.worker.running import slots as running_module
 from ferryman.worker.settling.buffers import Loan
@@ -48,7 +48,7 @@ class Finished(Loan):
 @pytest.fixture
 async def claimer(client: Client) -> Claimer:
     await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(4)])
-    connection = WorkerConnection(client.pool, client.schema)
+    connection = TimedDatabase(client.pool, client.schema)
     return await registered(connection, Identity(), ["work"])
 
 
@@ -151,13 +151,13 @@ async def test_small_jobs_cost_one_statement_for_each_group(
     client: Client, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str] = []
-    fetch = WorkerConnection.fetch
+    fetch = TimedDatabase.fetch
 
-    async def note(self: WorkerConnection, call: Call):
+    async def note(self: TimedDatabase, call: Call):
         sent.append(call.statement.name)
         return await fetch(self, call)
 
-    monkeypatch.setattr(WorkerConnection, "fetch", note)
+    monkeypatch.setattr(TimedDatabase, "fetch", note)
     monkeypatch.setattr(running_module, "TURN_SECONDS", 60.0)
     app = App(database)
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman import App, LocalQueueConfig, RawJobSpec
+from ferryman.database.timed import TimedDatabase
 from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.claiming.direct import DirectSource
 from ferryman.worker.claiming.local_queue import LocalQueue
-from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 from ferryman.worker.source import JobSource
 from tests.support.claimers import claimer_alone
@@ -74,7 +74,7 @@ async def test_what_a_claim_brings_is_held_before_another_claim_can_begin(
 async def test_a_second_claim_waits_until_the_first_is_heard_of(client: Client, connection: psycopg.Connection) -> None:
     [job] = await client.add_raw_jobs([RawJobSpec("work", {})])
     identity = Identity()
-    alone = claimer_alone(WorkerConnection(client.pool, client.schema), identity, ["work"])
+    alone = claimer_alone(TimedDatabase(client.pool, client.schema), identity, ["work"])
     await alone.tasks.register()
 
     async with alone.lost.one_claim(identity.id):

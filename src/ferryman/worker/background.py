@@ -7,8 +7,8 @@ import logging
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from ferryman.database.retrying import Retrying
 from ferryman.errors import DatabaseError
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -71,7 +71,7 @@ def after_first_claim(duty: Duty, has_claimed: asyncio.Event) -> Duty:
 
 async def persist(duty: Duty, name: str, stop: Stopping) -> None:
     """Do what the worker cannot do without, until it works or the worker is told to stop."""
-    trouble = Trouble(name)
+    trouble = Retrying(name, logger=logger)
     while not stop.begun.is_set():
         acting = asyncio.create_task(duty(), name=name)
         if not await stop.has_done(acting):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.cron.scheduling import crontabs_from
+from ferryman.database.timed import TimedDatabase
 from ferryman.hooks.reporting import Telling
 from ferryman.traces import find_tracing
 from ferryman.worker.claiming.claimer import Claimer
@@ -16,7 +18,6 @@ from ferryman.worker.claiming.listener import Listener
 from ferryman.worker.claiming.lost_replies import LostReplies
 from ferryman.worker.claiming.renewal import LockRenewal
 from ferryman.worker.claiming.task_numbers import TaskNumbers
-from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.duties.schema_watch import SchemaWatch
 from ferryman.worker.duties.worker_state import StateRecord, Tally
 from ferryman.worker.running.attempt import Attempts
@@ -34,7 +35,6 @@ from ferryman.worker.settling.reports import Reports
 from ferryman.worker.settling.settler import Settler
 from ferryman.worker.source import SourceParts
 from ferryman.worker.start_guard import StartGuard
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from ferryman.worker.running.traced_attempts import TracedAttempts
     from ferryman.worker.source import JobSource
     from ferryman.worker.stopping import Stopping
+
+logger = logging.getLogger("ferryman.worker")
 
 
 class Parts:
@@ -80,7 +82,7 @@ class Parts:
         self._tracing = find_tracing(is_wanted=app.settings.tracing)
         self._registers = options.recovery.settings.enabled
 
-        self.database = WorkerConnection(client.pool, client.schema)
+        self.database = TimedDatabase(client.pool, client.schema)
         self.tasks = TaskNumbers(self.database, tasks)
         self.held = HeldClaims()
         self.lost = LostReplies(self.database, identity, self.held)
@@ -129,7 +131,6 @@ class Parts:
             client,
             [*app.crontabs, *crontabs_from(options.crontabs)],
             hooks=options.hooks,
-            trouble=Trouble("scheduling crontabs"),
             use_local_time=options.use_local_time,
         )
 

@@ -17,11 +17,11 @@ from ferryman.worker.settling.buffers import NO_LOAN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import ClaimReply
     from ferryman.worker.claiming.lost_replies import LostReplies
     from ferryman.worker.claiming.search import SearchPlan
     from ferryman.worker.claiming.task_numbers import TaskNumbers
-    from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.identity import Identity
     from ferryman.worker.options import ForbiddenFlags
     from ferryman.worker.running.suspects import Suspects
@@ -36,7 +36,7 @@ class Claimer:
 
     def __init__(
         self,
-        database: WorkerConnection,
+        database: TimedDatabase,
         identity: Identity,
         tasks: TaskNumbers,
         lost: LostReplies,

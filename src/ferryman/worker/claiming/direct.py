@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
+from ferryman.database.retrying import Retrying
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.claiming.claim_backoff import ClaimBackoff
 from ferryman.worker.source import frees_work
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ferryman.worker.claiming.listener import Listener
     from ferryman.worker.settling.outcomes import Settlement
     from ferryman.worker.source import SourceParts
+
+logger = logging.getLogger("ferryman.worker")
 
 SECONDS_HELD_BACK = 0.1
 """How often to look whether claiming may go on."""
@@ -48,7 +51,7 @@ class DirectSource:
         self._is_announced = False
         self._waits_for_slots = False
         self._has_slot_ended = False
-        self._trouble = Trouble("claiming jobs")
+        self._trouble = Retrying("claiming jobs", logger=logger)
         self._backoff = ClaimBackoff()
 
     async def run(self) -> None:

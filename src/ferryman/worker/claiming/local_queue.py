@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ferryman.database.retrying import Retrying
 from ferryman.hooks import (
     LocalQueueGetJobsComplete,
     LocalQueueInit,
@@ -28,7 +30,6 @@ from ferryman.worker.claiming.claim_backoff import ClaimBackoff
 from ferryman.worker.claiming.refetch_pause import RefetchPause
 from ferryman.worker.settling.outcomes import Unstarted
 from ferryman.worker.source import frees_work
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from ferryman.worker.options import LocalQueueConfig
     from ferryman.worker.settling.outcomes import Settlement
     from ferryman.worker.source import SourceParts
+
+logger = logging.getLogger("ferryman.worker")
 
 LARGEST_FETCH = 100_000
 SECONDS_HELD_BACK = 0.01
@@ -82,7 +85,7 @@ class LocalQueue:
         self._low = self._size * 3 // 4
         self._ttl_seconds = config.ttl.total_seconds()
         self._pause = RefetchPause(config.refetch_delay, size=self._size, identity=identity)
-        self._trouble = Trouble("fetching jobs for the local queue")
+        self._trouble = Retrying("fetching jobs for the local queue", logger=logger)
         self._mode = LocalQueueMode.STARTING
         self._cached: deque[tuple[float, Claim]] = deque()
         """When to give it back, and the claim; the oldest first."""

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from ferryman.database.steps import Steps
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim
     from ferryman.worker.claiming.held_claims import HeldClaims
-    from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.identity import Identity
 
 logger = logging.getLogger("ferryman.worker")
@@ -52,7 +52,7 @@ class LostReplies:
     held: the claims that the worker knows
     """
 
-    def __init__(self, database: WorkerConnection, identity: Identity, held: HeldClaims) -> None:
+    def __init__(self, database: TimedDatabase, identity: Identity, held: HeldClaims) -> None:
         self._database = database
         self._identity = identity
         self._held = held

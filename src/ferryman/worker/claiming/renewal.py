@@ -15,16 +15,16 @@ import logging
 from typing import TYPE_CHECKING
 
 from ferryman import clocks
+from ferryman.database.retrying import Retrying
 from ferryman.errors import FerrymanError
 from ferryman.queries import working
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim
     from ferryman.worker.claiming.held_claims import HeldClaims
-    from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.running.progress import ProgressWriter
     from ferryman.worker.running.slots import Slots
 
@@ -43,7 +43,7 @@ class LockRenewal:
 
     def __init__(
         self,
-        database: WorkerConnection,
+        database: TimedDatabase,
         slots: Slots,
         progress: ProgressWriter,
         held: HeldClaims,
@@ -57,7 +57,7 @@ class LockRenewal:
         self._clock = clock
         self._seen: dict[Claim, float] = {}
         """When a claim was first seen, or renewed."""
-        self._trouble = Trouble("renewing the locks of long jobs")
+        self._trouble = Retrying("renewing the locks of long jobs", logger=logger)
 
     async def run(self) -> None:
         """Renew locks until cancelled."""

@@ -11,9 +11,9 @@ from ferryman.worker.claiming.claims import task_ids
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ferryman.database.timed import TimedDatabase
     from ferryman.tasks import Task, TaskRegistry
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.connection import WorkerConnection
 
 SECONDS_BETWEEN_REGISTRATIONS = 60.0
 """How long a busy worker may overlook the jobs of a task that was cleaned away and came back under another number."""
@@ -26,7 +26,7 @@ class TaskNumbers:
     """
 
     def __init__(
-        self, database: WorkerConnection, registry: TaskRegistry, *, clock: Callable[[], float] = monotonic
+        self, database: TimedDatabase, registry: TaskRegistry, *, clock: Callable[[], float] = monotonic
     ) -> None:
         self._database = database
         self._registry = registry

@@ -16,9 +16,9 @@ from ferryman.errors import FerrymanError
 from ferryman.queries import recovering
 
 if TYPE_CHECKING:
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim
     from ferryman.worker.claiming.held_claims import ClaimHolder
-    from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.identity import Identity
 
 MOST_LISTED = 2_000
@@ -32,7 +32,7 @@ class WaitingList:
 
     def __init__(
         self,
-        database: WorkerConnection,
+        database: TimedDatabase,
         identity: Identity,
         *,
         seconds: float,

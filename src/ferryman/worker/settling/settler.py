@@ -29,8 +29,8 @@ from ferryman.worker.settling.writers import CompletionWriter, HandlerCompletion
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.settling.buffers import Loan
     from ferryman.worker.settling.writers import SettlementRoute
 
@@ -58,7 +58,7 @@ class Settler:
 
     def __init__(
         self,
-        database: WorkerConnection,
+        database: TimedDatabase,
         *,
         complete_delay: float = 0.0,
         fail_delay: float = 0.0,

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ferryman.database.steps import Call, Row, Steps
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim, Owner
-    from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.settling.outcomes import ChildCrash, Ending, Outcome
 
 logger = logging.getLogger("ferryman.worker")
@@ -74,7 +74,7 @@ class FencedWriter(ABC):
 
     duty: str
 
-    def __init__(self, database: WorkerConnection) -> None:
+    def __init__(self, database: TimedDatabase) -> None:
         self._database = database
 
     @abstractmethod
