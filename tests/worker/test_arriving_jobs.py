@@ -259,7 +259,7 @@ async def test_a_worker_runs_only_once(app: App, database: str) -> None:
     worker = worker_of(app)
     await worker.run_once()
 
-    with pytest.raises(ConfigurationError, match="has run already"):
+    with pytest.raises(ConfigurationError, match="has already run"):
         await worker.run()
 
 

@@ -1,4 +1,4 @@
-"""What a worker does in the background. A duty that ends with an error is logged at once and started again."""
+"""Runs duties in the background. A duty that ends with an error is logged at once and started again."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ logger = logging.getLogger("ferryman.worker")
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 SECONDS_FOR_FIRST_CLAIM = 1.0
-"""How long other duties wait for it at most: claiming may be held up, and must not hold them up as well."""
+"""How long other duties wait for the first claim: it may be held up, and must not hold them up for longer."""
 SECONDS_FOR_FIRST_JOBS = 0.02
-"""How long other duties let the first jobs begin."""
+"""How long other duties wait after the first claim, so that its jobs start first."""
 SECONDS_UNTIL_WELL = 60.0
-"""After a duty has lasted for so long, its next error counts as the first."""
+"""After a duty has run for this long, its next error counts as its first."""
 
 
 async def keep_doing(duty: Duty, name: str) -> None:
-    """Do it until it returns or is cancelled."""
+    """Run a duty until it returns or is cancelled."""
     loop, pause = asyncio.get_running_loop(), FIRST_PAUSE_SECONDS
     while True:
         begun_at = loop.time()
@@ -45,7 +45,7 @@ async def keep_doing(duty: Duty, name: str) -> None:
         else:
             return
         logger.error(
-            "the duty %r ended with an error; starting it again",
+            "background task %r stopped with an error; restarting it",
             name,
             exc_info=problem,
             extra={"event": "duty_ended", "duty": name},
@@ -57,7 +57,7 @@ async def keep_doing(duty: Duty, name: str) -> None:
 
 
 def after_first_claim(duty: Duty, has_claimed: asyncio.Event) -> Duty:
-    """The same, but not in the way of the first claim and its jobs: not for a connection, nor for the processor."""
+    """Delay a duty until the first jobs have started, so that it takes no connection and no time from them."""
 
     async def wait_and_do() -> None:
         with suppress(TimeoutError):
@@ -70,8 +70,8 @@ def after_first_claim(duty: Duty, has_claimed: asyncio.Event) -> Duty:
 
 
 async def persist(duty: Duty, name: str, stop: Stopping) -> None:
-    """Do what the worker cannot do without, until it works or the worker is told to stop."""
-    trouble = Retrying(name, logger=logger)
+    """Retry a duty that the worker cannot do without, until it succeeds or the worker shuts down."""
+    retrying = Retrying(name, logger=logger)
     while not stop.begun.is_set():
         acting = asyncio.create_task(duty(), name=name)
         if not await stop.has_done(acting):
@@ -79,9 +79,9 @@ async def persist(duty: Duty, name: str, stop: Stopping) -> None:
         try:
             acting.result()
         except DatabaseError as error:
-            await stop.pause(trouble.pause_after(error))
+            await stop.pause(retrying.pause_after(error))
         else:
-            trouble.is_over()
+            retrying.is_over()
             return
 
 
@@ -93,7 +93,7 @@ def _is_cancelled() -> bool:
 
 @asynccontextmanager
 async def in_background(duty: Duty, name: str) -> AsyncIterator[None]:
-    """Do it for as long as the block lasts."""
+    """Run a duty for as long as the block lasts."""
     task = asyncio.create_task(keep_doing(duty, name), name=name)
     try:
         yield
@@ -102,7 +102,7 @@ async def in_background(duty: Duty, name: str) -> AsyncIterator[None]:
         await asyncio.wait([task])
         if not task.cancelled() and task.exception() is not None:
             logger.error(
-                "the duty %r ended with an error",
+                "background task %r stopped with an error",
                 name,
                 exc_info=task.exception(),
                 extra={"event": "duty_ended", "duty": name},

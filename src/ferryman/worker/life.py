@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferryman.worker")
 
 SECONDS_AFTER_HURRY = 5.0
-"""How long the last writes may take when the worker shall end at once."""
+"""How long the last writes may take after a second request to shut down."""
 SECONDS_FOR_SHUTDOWN_HOOKS = 5.0
 """How long hooks of `WorkerShutdown` may take."""
 
@@ -67,7 +67,7 @@ class Life:
         self._once = once
 
     async def run(self) -> None:
-        """Live. What cannot be gone on with is raised at the end, after everything that ran is settled."""
+        """Run the worker to its end. A problem that ends it is raised after everything that ran is settled."""
         with lent_by_worker(self._app.clients, self._client, self.parts.blocking_client):
             await self._live()
         if self._stop.problem is not None:
@@ -84,7 +84,7 @@ class Life:
                 await persist(recovery.registered, "registering the worker", self._stop)
             await self._announce(WorkerStart(client=client, worker_id=self._identity.id, extensions=options.extensions))
             logger.info(
-                "worker %s runs %d task%s",
+                "worker %s started with %d task%s",
                 self._identity.id,
                 len(self._tasks),
                 "" if len(self._tasks) == 1 else "s",
@@ -95,7 +95,7 @@ class Life:
                 await self._work()
                 is_error = False
             except asyncio.CancelledError:
-                # Whoever cancels `run` asks for the same as whoever calls `request_shutdown`.
+                # Cancelling `run` means the same as calling `request_shutdown`.
                 is_error = False
                 self._stop.request()
                 raise
@@ -103,12 +103,12 @@ class Life:
                 await self._end_undisturbed(is_error=is_error or self._stop.problem is not None)
 
     async def _announce(self, event: Observer) -> None:
-        """Tell hooks of something before the first job. One that hangs cannot keep the worker from ending."""
+        """Report an event to hooks before the first job. A hook that hangs cannot hold up shutdown."""
         async with self._stop.limiting(0.0):
             await self._options.hooks.emit(event)
 
     async def _work(self) -> None:
-        """Claim and run jobs until told to stop. A database that does not answer cannot keep the worker from ending."""
+        """Claim and run jobs until shutdown, which a database that does not answer cannot hold up."""
         async with self._stop.limiting(self._options.shutdown.grace_period.total_seconds()):
             if self._once:
                 await self._run_once()
@@ -134,7 +134,7 @@ class Life:
             sweeping.cancel()
 
     async def _end_undisturbed(self, *, is_error: bool) -> None:
-        """End in order. Whoever cancels `run` meanwhile asks again, and is answered when this is done."""
+        """Shut down in order. Cancelling `run` meanwhile counts as a second request, and is raised at the end."""
         ending = asyncio.create_task(self._end(is_error=is_error), name="end")
         cancelled: asyncio.CancelledError | None = None
         while not ending.done():
@@ -149,9 +149,9 @@ class Life:
             raise cancelled
 
     async def _end(self, *, is_error: bool) -> None:
-        """Let jobs end, write their outcomes, tell hooks. What cannot be written in time is left to recovery.
+        """Let jobs end, write their outcomes, report to hooks. What cannot be written in time is left to recovery.
 
-        Each step is taken, whatever becomes of those before it.
+        Each step is taken, also if one before it fails.
         """
         grace = self._options.shutdown.grace_period.total_seconds()
         async with self._step("letting jobs end"):
@@ -208,14 +208,14 @@ class Life:
     def _tell_what_is_left(self) -> None:
         if self.parts.settler.unsettled:
             logger.error(
-                "%d outcomes could not be written; these jobs will run again",
+                "could not write %d outcomes before shutdown; their jobs stay locked until recovery releases them",
                 self.parts.settler.unsettled,
                 extra={"event": "outcomes_unwritten", "count": self.parts.settler.unsettled},
             )
         untold = self.parts.backlog.close()
         if untold:
             logger.error(
-                "the worker ends before hooks have handled %d events; their outcomes are written",
+                "shutting down before hooks have handled %d events; the outcomes they are about are written",
                 untold,
                 extra={"event": "events_untold", "count": untold},
             )
@@ -232,7 +232,7 @@ class Life:
         )
 
     def _duties(self) -> dict[str, Duty]:
-        """What goes on in the background, in the order in which it begins."""
+        """The background duties, in the order in which they start."""
         parts, options, has_claimed = self.parts, self._options, self.parts.claimer.has_claimed
         duties: dict[str, Duty] = {
             "settle": parts.settler.run_until_closed,
@@ -255,13 +255,13 @@ class Life:
 
     @asynccontextmanager
     async def _background(self) -> AsyncIterator[None]:
-        """Everything that goes on in the background, ended from the bottom up when the block ends."""
+        """Run the background duties for as long as the block lasts, then end them from the bottom up."""
         parts, patience = self.parts, self._options.blocked_loop_threshold
         duties = self._duties()
         async with AsyncExitStack() as stack:
             stack.callback(self._tell_stopped)
             if parts.recovery is not None:
-                # Last of all: for as long as anything goes on, others must know that we live.
+                # Last of all: for as long as anything runs, others must not take this worker for dead.
                 stack.push_async_callback(self._deregister, parts.recovery)
             await stack.enter_async_context(parts.children)
             stack.callback(parts.blocking_client.close)

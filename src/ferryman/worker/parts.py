@@ -58,7 +58,7 @@ logger = logging.getLogger("ferryman.worker")
 
 
 class Parts:
-    """Made from the bottom up: each part is given those that it calls. Whoever calls upwards is told at the end, whom.
+    """All parts of one worker. Each is given those that it calls; the block at the end registers calls the other way.
 
     tasks: those of the application that this worker runs
     once: whether the worker runs what is due and ends. Then it neither listens nor claims ahead
@@ -165,7 +165,7 @@ class Parts:
         return Recycling(self._identity, self._stop, max_jobs=options.max_jobs, max_memory=options.max_memory)
 
     def _make_suspects(self) -> Suspects | None:
-        """Without recovery, nobody would know which jobs ran when this worker died."""
+        """None without recovery: no other worker would know which jobs ran when this one died."""
         if not self._registers:
             return None
         return Suspects(concurrency=self._options.concurrency, held=self.held, settler=self.settler, stop=self._stop)

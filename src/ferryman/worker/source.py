@@ -54,7 +54,7 @@ class JobSource(Protocol):
 
 
 class JobClaimer(Protocol):
-    """What a source claims with."""
+    """The claimer of a source."""
 
     async def claim(self, wanted: int, lender: Lender | None = None, *, is_announced: bool = False) -> Claimed:
         """Claim at most `wanted` jobs."""
@@ -73,7 +73,7 @@ class JobClaimer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourceParts:
-    """What every source is given."""
+    """The parts that every source is given."""
 
     claimer: JobClaimer
     slots: Slots
@@ -89,7 +89,7 @@ class SourceParts:
 
 
 def frees_work(written: Sequence[Settlement], refused: Sequence[Settlement]) -> bool:
-    """True if these settlements may let a job run that nobody announces: the next of a queue, or the same one again."""
+    """True if these settlements may free a job that is not announced: the next of a queue, or the same job again."""
     for settlements in (written, refused):
         for each in settlements:
             if each.claim.queue_id is not None or not isinstance(each.outcome, Completed):

@@ -1,4 +1,4 @@
-"""Keeps a worker from starting jobs that others may have by now."""
+"""Keeps a worker from starting jobs that other workers may have by now."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class StartGuard:
-    """Says whether a claimed job may be started: nobody can have declared this worker dead, and it has kept its name.
+    """Says whether a claimed job may be started: this worker cannot have been declared dead, and its id is the same.
 
-    window: how long the worker can be sure of that; None if nobody would ever declare it dead
+    window: how long the worker can be sure of that; None if it is never declared dead
     """
 
     def __init__(self, identity: Identity, window: Lease | None, clock: Callable[[], float] = clocks.now) -> None:
@@ -32,5 +32,5 @@ class StartGuard:
 
     def may_start(self, claim: Claim) -> bool:
         """True if the job is still this worker's, as far as anybody can tell, so that its handler may be called."""
-        # The name last: under a new one the worker is safe again, and what it had is lost.
+        # The id last: under a new one the worker is safe again, and its earlier claims are lost.
         return not self.is_fenced and claim.worker_id == self._identity.id

@@ -45,11 +45,11 @@ class Stopping:
 
     @property
     def was_cancelled(self) -> bool:
-        """Whether the asyncio task that runs the worker was cancelled."""
+        """True if the asyncio task that runs the worker was cancelled."""
         return self._task is not None and self._task.cancelling() > self._cancelled_before
 
     def request(self, *, by_signal: bool = False) -> None:
-        """Begin to end; asked again, end at once. From any thread; nothing happens once the loop is gone."""
+        """Request shutdown. A second request skips the grace period. Thread-safe, also after the loop is closed."""
         self.by_signal = self.by_signal or by_signal
         if threading.get_ident() == self._thread:
             self._requested()
@@ -58,13 +58,13 @@ class Stopping:
             self._loop.call_soon_threadsafe(self._requested)
 
     def retire(self, reason: str) -> None:
-        """Begin to end without a limit: running jobs may take as long as they like, unless a request follows."""
+        """Shut down when all running jobs have ended, without a grace period, unless a request follows."""
         self.retired_because = reason
         self.begun.set()
         self._ring()
 
     def give_up(self, problem: SchemaError) -> None:
-        """Begin to end because of a problem, which is raised when everything that runs is settled."""
+        """Shut down because of a problem, which is raised after everything that ran is settled."""
         self.problem = problem
         self.request()
 
@@ -89,17 +89,17 @@ class Stopping:
 
     @property
     def seconds_since(self) -> float:
-        """How long ago it began; nothing if it has not."""
+        """Seconds since the first request; 0 before it."""
         return 0.0 if self._begun_at is None else self._loop.time() - self._begun_at
 
     async def pause(self, seconds: float) -> None:
-        """Wait so long, or until ending begins."""
+        """Wait for these seconds, or until shutdown begins."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.begun.wait()
 
     async def has_done(self, task: asyncio.Task[object]) -> bool:
-        """Wait for a task, and cancel it if ending begins before; whether it came to its end."""
+        """Wait for a task, and cancel it if shutdown begins first. True if the task ended by itself."""
         begun = asyncio.ensure_future(self.begun.wait())
         try:
             await asyncio.wait([task, begun], return_when=asyncio.FIRST_COMPLETED)
@@ -109,7 +109,7 @@ class Stopping:
             task.cancel()
 
     async def wait_for(self, act: Coroutine[Any, Any, object], seconds: float, *, or_hurry: bool) -> None:
-        """Wait for something at most so long, and with `or_hurry` only until we are hurried; then it is cancelled."""
+        """Wait for a coroutine for these seconds, with `or_hurry` only until a second request; then cancel it."""
         acting, hurried = asyncio.ensure_future(act), asyncio.ensure_future(self.hurried.wait())
         try:
             watched = [acting, hurried] if or_hurry else [acting]
@@ -120,7 +120,7 @@ class Stopping:
 
     @contextlib.asynccontextmanager
     async def limiting(self, seconds: float) -> AsyncIterator[None]:
-        """Cut the block short when it goes on for so long after the first request, or when hurried."""
+        """Cancel the block when it lasts this long after the first request, or at a second request."""
         self._limit_seconds = seconds
         try:
             async with asyncio.timeout(None) as self._limit:
@@ -137,7 +137,7 @@ class Stopping:
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Let the usual signals request it, for as long as the block lasts."""
+        """Let the usual signals request shutdown, for as long as the block lasts."""
         loop = asyncio.get_running_loop()
         before = {}
         for number in SIGNALS:
@@ -164,12 +164,12 @@ class Stopping:
         self.request(by_signal=True)
 
     async def after(self, signal_to_stop: Awaitable[object]) -> None:
-        """Begin to end when this is done; an error in it counts too, for whoever waits on it can wait no longer."""
+        """Request shutdown when this awaitable is done, also if it raises an error."""
         try:
             await signal_to_stop
         except Exception:
             logger.exception(
-                "the shutdown signal failed; the worker ends as if it had been given",
+                "shutdown_signal raised an error; shutting down",
                 extra={"event": "shutdown_signal_failed"},
             )
         self.request()

@@ -62,7 +62,7 @@ class Claimer:
         """Claim at most `wanted` jobs.
 
         lender: has completions that the statement can write along; asked last of all
-        is_announced: whether somebody has said that there are jobs
+        is_announced: True if new jobs were announced
         """
         claimed = await self._claim_once(wanted, lender, is_announced=is_announced)
         while claimed is None:
@@ -89,7 +89,7 @@ class Claimer:
             with lender.lend(worker_id) if lender is not None else NO_LOAN as loan:
                 reply = await self._send(worker_id, plan, wanted, forbidden_flags, loan)
             if reply.claims and worker_id != self._identity.id:
-                # We were swept while we asked. What the old name holds would be an orphan's: nobody stands up for it.
+                # This worker was swept meanwhile. Jobs of the old id would look like an orphan's, so they go back.
                 self._lost.suspect(worker_id)
                 return None
             self._lost.heard_of(reply.claims)
@@ -101,7 +101,7 @@ class Claimer:
             # It does not say why: there may be jobs with queues, or our tasks may be gone.
             return None
         if reply.known_tasks is not None and reply.known_tasks < len(self._tasks.ids):
-            # Somebody cleaned our tasks away while we had no jobs; those that came since have other numbers.
+            # Our tasks were cleaned away while they had no jobs; they get other numbers.
             await self._tasks.register()
             return None
         return Claimed(

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferryman.worker")
 
 SECONDS_HELD_BACK = 0.1
-"""How often to look whether claiming may go on."""
+"""How often to look whether claiming may continue."""
 SECONDS_TO_FLUSH = 30.0
 
 
 class DirectSource:
     """Claims jobs and starts them at once.
 
-    listener: hears of new jobs; None if nobody does
+    listener: hears of new jobs; None if the worker does not listen
     poll_seconds: how often to look for jobs when nothing is heard
     once: whether to stop when nothing is due, nothing runs, and everything is settled. It may be run again then
     """
@@ -51,7 +51,7 @@ class DirectSource:
         self._is_announced = False
         self._waits_for_slots = False
         self._has_slot_ended = False
-        self._trouble = Retrying("claiming jobs", logger=logger)
+        self._retrying = Retrying("claiming jobs", logger=logger)
         self._backoff = ClaimBackoff()
 
     async def run(self) -> None:
@@ -59,16 +59,16 @@ class DirectSource:
         await (self._run_once() if self._once else self._run())
 
     def wake(self) -> None:
-        """There may be new jobs."""
+        """Claim soon: there may be new jobs."""
         self._is_announced = True
         self._alarm.ring()
 
     def take(self) -> Claim | None:
-        """Nothing waits here."""
+        """Return None: no claim waits here."""
         return None
 
     def slot_freed(self) -> None:
-        """A job has ended. If all that was due is claimed, and others would be announced, nothing follows from that.
+        """Take note that a job has ended. If all due jobs are claimed, and others would be announced, nothing follows.
 
         Unless its completion would have to wait: a claim takes it along.
         """
@@ -78,11 +78,11 @@ class DirectSource:
 
     @property
     def held_claims(self) -> Collection[Claim]:
-        """None: every claim has a slot at once."""
+        """No claims: each has a slot at once."""
         return ()
 
     def give_back(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: no claim waits here."""
 
     def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """Look for jobs if these settlements may have freed some."""
@@ -124,9 +124,9 @@ class DirectSource:
         try:
             claimed = await self._claim_and_complete(free)
         except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
-            await self._alarm.wait(self._trouble.pause_after(error))
+            await self._alarm.wait(self._retrying.pause_after(error))
             return None
-        self._trouble.is_over()
+        self._retrying.is_over()
         if claimed.claims:
             self._slots.start(claimed.claims)
             # Two rounds of the loop before anything else is asked of the database: let them begin, and let the settler

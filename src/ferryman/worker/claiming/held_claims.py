@@ -16,7 +16,7 @@ class ClaimHolder(Protocol):
 
     @property
     def held_claims(self) -> Collection[Claim]:
-        """All of them."""
+        """The claims that wait in this part."""
         ...
 
 
@@ -26,7 +26,7 @@ class HeldClaims:
     def __init__(self) -> None:
         self._holders: Sequence[ClaimHolder] = ()
         self.tokens_change = asyncio.Lock()
-        """Held while claims get other tokens. Whoever sends the tokens of all claims holds it too."""
+        """Held while claims get other tokens, and while the tokens of all claims are sent."""
 
     def include(self, *holders: ClaimHolder) -> None:
         """Count what these hold, too."""

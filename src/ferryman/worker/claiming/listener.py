@@ -31,7 +31,7 @@ SECONDS_FOR_AN_ANSWER = 10.0
 
 
 class BehindPoolerError(Exception):
-    """The session is a pooler's: what listens there would go on listening for whoever gets the session next."""
+    """The session belongs to a pooler: it would still listen when another client gets it."""
 
 
 class Listener:
@@ -59,10 +59,10 @@ class Listener:
         self._acts: dict[str, Callable[[], None]] = {}
         self._listen = load_statement("ferryman.queries", "listen").text(schema, Style.NUMBERED)
         self._prove = load_statement("ferryman.queries", "prove_listening").text(schema, Style.NUMBERED)
-        self._trouble = Retrying("listening for new jobs", logger=logger)
+        self._retrying = Retrying("listening for new jobs", logger=logger)
         self._patience = new_patience()
         self.is_listening = False
-        """Whether announcements come through, as far as one can tell."""
+        """True while announcements arrive, as far as the worker can tell."""
 
     def on(self, channel: str, act: Callable[[], None]) -> None:
         """Do this for each announcement of the channel, and after each time when one may have been missed."""
@@ -77,7 +77,7 @@ class Listener:
                 self._tell_once()
                 await asyncio.sleep(SECONDS_BETWEEN_PROOFS)
             except (psycopg.Error, OSError, TimeoutError) as error:
-                await asyncio.sleep(self._trouble.pause_after(error))
+                await asyncio.sleep(self._retrying.pause_after(error))
 
     def _tell_once(self) -> None:
         if not self._has_told:
@@ -116,9 +116,9 @@ class Listener:
                     raise BehindPoolerError
                 await connection.execute(self._listen)
             self._has_told = False
-            self._trouble.is_over()
+            self._retrying.is_over()
             self.is_listening = True
-            # Whatever was announced while nobody listened was missed.
+            # Announcements before this moment were missed.
             for channel in CHANNELS:
                 self._ring(channel)
             while True:

@@ -3,9 +3,9 @@
     STARTING → POLLING ⇄ WAITING → TTL_EXPIRED → POLLING;  any → RELEASED, which is the end
 
 It is POLLING while it holds nothing, and WAITING while jobs wait for a slot. It fetches when it holds nothing, and also
-at three quarters of its size if there is likely more, so that claiming goes on beside running. All fetching and all
-giving back at the end happen in the one loop: a fetch under way when the worker is told to stop ends first, and what it
-brought goes back with the rest.
+at three quarters of its size if there is likely more, so that jobs are claimed while others run. All fetching and all
+giving back at the end happen in the one loop: a fetch under way at shutdown ends first, and its jobs go back with the
+rest.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ logger = logging.getLogger("ferryman.worker")
 
 LARGEST_FETCH = 100_000
 SECONDS_HELD_BACK = 0.01
-"""How often to look whether enough was settled to go on fetching."""
+"""How often to look whether fetching may continue."""
 SECONDS_AFTER_CANCELLING = 1.0
 """How long a fetch may still take when the worker was cancelled."""
 
@@ -56,7 +56,7 @@ class LocalQueue:
     """Claimed jobs that wait for a free slot of one worker.
 
     poll_seconds: how often to look for jobs when nothing is heard
-    news: what hooks are told of, in order
+    news: reports events to hooks, in order
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class LocalQueue:
         self._low = self._size * 3 // 4
         self._ttl_seconds = config.ttl.total_seconds()
         self._pause = RefetchPause(config.refetch_delay, size=self._size, identity=identity)
-        self._trouble = Retrying("fetching jobs for the local queue", logger=logger)
+        self._retrying = Retrying("fetching jobs for the local queue", logger=logger)
         self._mode = LocalQueueMode.STARTING
         self._cached: deque[tuple[float, Claim]] = deque()
         """When to give it back, and the claim; the oldest first."""
@@ -94,12 +94,12 @@ class LocalQueue:
         self._returned = 0
         self._look_at = 0.0
         self._may_be_more = False
-        """Whether the last fetch left jobs behind, as far as we know."""
+        """True if the last fetch may have left due jobs behind."""
         self._backoff = ClaimBackoff()
         self._pulses = 0
         """Announcements since the last fetch began."""
         self._has_run_dry = False
-        """Whether it wanted a fetch since the last one began."""
+        """True if the queue wanted a fetch since the last one began."""
 
     async def run(self) -> None:
         """Fetch and serve until the worker stops, then give back what is left."""
@@ -158,7 +158,7 @@ class LocalQueue:
             self._alarm.ring()  # the queue was refused, and looks again soon: no event lifts the fence
 
     def wake(self) -> None:
-        """There may be new jobs."""
+        """Fetch soon: there may be new jobs."""
         self._pulses += 1
         self._note(self._pause.after_pulse(self._pulses))
         pause = self._backoff.pause
@@ -219,7 +219,7 @@ class LocalQueue:
         if self._cached:
             moments.append(self._cached[0][0])
             if self._parts.is_held_back:
-                moments.append(now + SECONDS_HELD_BACK)  # nobody tells when a fence is lifted
+                moments.append(now + SECONDS_HELD_BACK)  # no event says when that is over
         return max(0.0, min(moments) - now)
 
     async def _fetch(self) -> None:
@@ -229,9 +229,9 @@ class LocalQueue:
         try:
             claimed = await self._claim(wanted, is_announced=is_announced)
         except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
-            self._look_at = time.monotonic() + self._trouble.pause_after(error)
+            self._look_at = time.monotonic() + self._retrying.pause_after(error)
             return
-        self._trouble.is_over()
+        self._retrying.is_over()
         count = len(claimed.claims)
         self._backoff.claimed(count)
         self._may_be_more = count >= wanted or claimed.is_short
@@ -296,6 +296,6 @@ class LocalQueue:
             self._note(LocalQueueSetMode(worker_id=self._identity.id, old_mode=old, new_mode=mode))
 
     def _note(self, event: Observer | None) -> None:
-        """Let hooks hear of an event. Nothing here waits for them."""
+        """Report an event to hooks, without waiting for them."""
         if event is not None and self._hooks.wants(type(event)):
             self._news.put([event])

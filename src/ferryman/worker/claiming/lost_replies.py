@@ -1,4 +1,4 @@
-"""Claims that the database holds for this worker, and of which it never heard.
+"""Gives back jobs that are locked by this worker, which never heard of their claim.
 
 A connection that is cut between the commit of a claim and its reply leaves jobs locked by a worker that lives, so that
 no sweep would ever look for them. After such a cut the worker gives back every job that is locked by its id, except by
@@ -35,7 +35,7 @@ logger = logging.getLogger("ferryman.worker")
 
 SECONDS_UNTIL_LOOKS = (0.0, 1.0, 5.0, 30.0, 120.0, 600.0)
 SECONDS_UNTIL_HELD_ROWS_ARE_FREE = 5.0
-"""When to look again for what could not be given back, because somebody else worked on its row."""
+"""When to look again for jobs that could not be given back, because another session had locked their rows."""
 
 
 class _Look(NamedTuple):
@@ -117,7 +117,7 @@ class LostReplies:
             returned, is_any_left = await self._database.run(self._return(worker_id, heard_of))
         if returned:
             logger.warning(
-                "%d jobs were claimed over a connection that broke; they were given back",
+                "gave back %d jobs whose claim was lost with its connection",
                 returned,
                 extra={"event": "lost_claims_returned", "count": returned},
             )

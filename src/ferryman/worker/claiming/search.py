@@ -1,8 +1,8 @@
-"""How far a claim looks for jobs that are ours to take.
+"""Chooses which claim statement is sent, and how many jobs it looks at.
 
 Mostly the first jobs of the table are, and none of them has a queue: the cheapest claim will do, and looks at few more
 jobs than it wants. It is tried when there are likely to be jobs. When it brings too few, because others are faster or
-what stands in front is somebody else's, the next claims look further: first among jobs with queues too, then at more of
+the first jobs are not for this worker, the next claims look further: first among jobs with queues too, then at more of
 the same, then by task, then by task and ever further. After a while it is tried whether less will do again.
 
 Nothing is kept that could be out of date: every claim looks at what the table holds by then.
@@ -27,7 +27,7 @@ SECONDS_OF_LOOKING_FURTHER = 1.0
 
 
 class SearchPlan(msgspec.Struct, frozen=True):
-    """How far to look.
+    """One choice: a statement, and how far it looks.
 
     width: how many jobs to look at for each one that is wanted
     stretch: how many times as many to look at as usual
@@ -59,7 +59,7 @@ class SearchPlanner:
     def next_plan(self, *, is_announced: bool) -> SearchPlan:
         """The plan of the next claim.
 
-        is_announced: whether somebody has said that there are jobs
+        is_announced: True if new jobs were announced
         """
         if time.monotonic() >= self._until:
             self._plan = PLAIN

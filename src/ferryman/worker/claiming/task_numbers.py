@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ferryman.worker.claiming.claims import Claim
 
 SECONDS_BETWEEN_REGISTRATIONS = 60.0
-"""How long a busy worker may overlook the jobs of a task that was cleaned away and came back under another number."""
+"""How long a busy worker may overlook jobs of a task that was cleaned away and has another number since."""
 
 
 class TaskNumbers:

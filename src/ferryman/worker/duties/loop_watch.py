@@ -65,7 +65,9 @@ class LoopWatch:
             answered.wait()
             if told:
                 logger.warning(
-                    "the event loop went on after %.1f s", time.monotonic() - asked, extra={"event": "loop_unblocked"}
+                    "the event loop is no longer blocked, after %.1f s",
+                    time.monotonic() - asked,
+                    extra={"event": "loop_unblocked"},
                 )
 
     def _tell(self) -> bool:
@@ -75,8 +77,9 @@ class LoopWatch:
             return False
         place = _users_frame(frame) or frame
         logger.warning(
-            "the event loop has been blocked for %.1f s by %s, at %s:%d in %s; no other job of this worker can go on. "
-            "Make the task a plain `def`, which runs in a thread, or move the blocking call into asyncio.to_thread",
+            "the event loop has been blocked for %.1f s by %s, at %s:%d in %s; no other job of this worker can "
+            "continue. Make the task a plain `def`, which runs in a thread, or move the blocking call into "
+            "asyncio.to_thread",
             self._patience,
             self._slots.describe(task) or task.get_name(),
             place.f_code.co_filename,

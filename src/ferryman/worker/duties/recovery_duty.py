@@ -1,7 +1,7 @@
-"""The part of a worker that says that it lives, and recovers the jobs of workers that do not.
+"""Sends a worker's heartbeats, and recovers the jobs of dead workers.
 
-Signs of life come from a thread (`ferryman.recovery.beats`), which also watches others. What it finds is handed over
-to the event loop: jobs of the dead are recovered here, on the worker's own connections.
+Heartbeats come from a thread (`ferryman.recovery.beats`), which also watches other workers. It hands the dead ones it
+finds to the event loop, where their jobs are recovered on the worker's own connections.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferryman.recovery")
 
 SWEEP_SECONDS = 300.0
-"""How long a sweep may take. One that is cut short has recovered some jobs, and the next goes on with the others."""
+"""How long a sweep may take. One that is cut short has recovered some jobs; the next one recovers the others."""
 SECONDS_HELD = 60.0
-"""When another has held the lock of sweeps for so long, the log says who."""
+"""After another session has held the sweep lock for this long, the log names it."""
 SECONDS_UNTIL_PRUNING = 60.0
 """After the start: workers that live for less than an hour must not leave records behind for ever."""
 SECONDS_BETWEEN_PRUNINGS = 3600.0
 
 
 class RecoveryDuty:
-    """Beats and sweeps, from the registration of the worker to its end.
+    """Heartbeats and sweeps of one worker, from its registration to its end.
 
     window: how long others cannot have declared this worker dead
     state: what the worker is doing, written down with each beat
     slots, source: what they hold is lost when others have taken our jobs
-    tracing: told of the attempts that died
+    tracing: reports the attempts that ended with their worker
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RecoveryDuty:
         self._alarm = Alarm()
         self._registered = asyncio.Event()
         self._dead: dict[str, Dead] = {}
-        self._trouble = Retrying("recovering the jobs of dead workers", logger=logger)
+        self._retrying = Retrying("recovering the jobs of dead workers", logger=logger)
         self._vain_sweeps = VainSweeps(settings.sweep_interval.total_seconds())
         self._teller = Teller(hooks)
         self._held_sweeps = HeldLock(
@@ -119,21 +119,21 @@ class RecoveryDuty:
         )
 
     def begin(self) -> None:
-        """Connect and register, on the thread of the beats."""
+        """Connect and register, on the heartbeat thread."""
         self._beats.start()
 
     async def registered(self) -> None:
-        """Come back when others know of us, and of what a crash means for our tasks."""
+        """Return when the worker is registered, and the crash policies of its tasks are stored."""
         await self._database.run(store_policies(self._tasks))
         await self._registered.wait()
 
     async def close(self, *, has_settled_all: bool) -> None:
-        """Say goodbye. A worker that still holds jobs leaves without, and is found dead soon."""
+        """Deregister the worker. If it still holds jobs it stays registered, so that a sweep recovers them."""
         await self._teller.close()
         await asyncio.to_thread(self._beats.close, deregister=has_settled_all)
 
     async def run(self) -> None:
-        """Recover what dead workers have left, until cancelled."""
+        """Recover the jobs of dead workers, until cancelled."""
         # Not when the first worker is found dead: a program that was upgraded meanwhile must not mix two releases.
         import ferryman.recovery.sweeping  # noqa: F401, PLC0415 - nor before the first claim, which does not need it
 
@@ -149,15 +149,15 @@ class RecoveryDuty:
                     if self._is_in_charge:
                         await self._sweep([], finds_orphans=True)
             except Exception as error:  # noqa: BLE001 - whatever goes wrong in one sweep, the next one must come
-                await asyncio.sleep(self._trouble.pause_after(error))
+                await asyncio.sleep(self._retrying.pause_after(error))
             else:
-                self._trouble.is_over()
+                self._retrying.is_over()
 
     async def prune(self) -> None:
-        """Forget old records every hour, until cancelled. Apart from sweeps: a backlog of records takes its time."""
+        """Delete old records every hour, until cancelled. Apart from sweeps, since many records take a while."""
         from ferryman.recovery import retention  # noqa: PLC0415 - as above
 
-        trouble = Retrying("deleting old records", logger=logger)
+        retrying = Retrying("deleting old records", logger=logger)
         await asyncio.sleep(_about(SECONDS_UNTIL_PRUNING))
         while True:
             try:
@@ -165,9 +165,9 @@ class RecoveryDuty:
                     await self._database.run(retention.prune(self._client.schema.name, self._settings))
                     await self._database.fetch(working.prune_progress())
             except Exception as error:  # noqa: BLE001 - whatever goes wrong this time, there is a next one
-                trouble.pause_after(error)
+                retrying.pause_after(error)
             else:
-                trouble.is_over()
+                retrying.is_over()
             await asyncio.sleep(_about(SECONDS_BETWEEN_PRUNINGS))
 
     @property
@@ -186,11 +186,11 @@ class RecoveryDuty:
         await self._follow_lock(is_held=result.is_already_running)
 
     async def sweep_by_age(self) -> bool:
-        """Sweep as by hand, for a worker that does not live long enough to observe anything; True if jobs are free."""
+        """Sweep as by hand, for a worker that runs too briefly to observe others. True if jobs were recovered."""
         try:
             result = await self._carry_out(None, finds_orphans=True)
         except Exception as error:  # noqa: BLE001 - the jobs that are due were run all the same
-            self._trouble.pause_after(error)
+            self._retrying.pause_after(error)
             return False
         return result.recovered_count > 0
 
@@ -216,7 +216,7 @@ class RecoveryDuty:
         return result
 
     async def _follow_lock(self, *, is_held: bool) -> None:
-        """Say who holds the lock of sweeps, if that goes on for long: nothing is recovered meanwhile."""
+        """Log who holds the sweep lock, if it is held for long: nothing is recovered meanwhile."""
         if not is_held:
             self._held_sweeps.is_free()
         elif self._held_sweeps.is_held(SECONDS_HELD):
@@ -226,7 +226,7 @@ class RecoveryDuty:
                     self._held_sweeps.name(holder)
 
     def _was_swept(self, _: str) -> str:
-        """On the thread of the beats: from here on nothing that was claimed before can be settled."""
+        """Take a new id, on the heartbeat thread. Claims of the old id can no longer be settled."""
         new = self._identity.renew()
         self._on_loop(self._lose_claims)
         return new
@@ -241,7 +241,7 @@ class RecoveryDuty:
         self._on_loop(functools.partial(self._take_dead, [*dead]))
 
     def _take_dead(self, dead: Sequence[Dead]) -> None:
-        """Those that are worth a sweep. They are told of again for as long as they are registered."""
+        """Sweep the dead workers that are worth it. They are reported again for as long as they are registered."""
         now = time.monotonic()
         worth_it = [one for one in dead if self._vain_sweeps.is_worth_it(one, now)]
         self._dead.update({one.worker_id: one for one in worth_it})
@@ -255,5 +255,5 @@ class RecoveryDuty:
 
 
 def _about(seconds: float) -> float:
-    """About so many seconds: workers that were started together should not all look together."""
+    """About as many seconds: workers that were started together should not all look together."""
     return seconds * random.uniform(0.8, 1.0)  # noqa: S311 - no secret depends on it

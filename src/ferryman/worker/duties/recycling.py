@@ -23,9 +23,9 @@ SECONDS_BETWEEN_LOOKS = 1.0
 class Recycling:
     """Decides when a worker is due for replacement.
 
-    max_jobs: after so many jobs; None for never
-    max_memory: above so many bytes; None for never. At least one job has ended by then: a limit that is too low for the
-        application must not keep its jobs from being run
+    max_jobs: how many jobs the worker runs; None for no limit
+    max_memory: the most memory of its process, bytes; None for no limit. At least one job is run: a limit that is too
+        low for the application must not keep its jobs from running
     """
 
     def __init__(self, identity: Identity, stop: Stopping, *, max_jobs: int | None, max_memory: int | None) -> None:
@@ -37,7 +37,7 @@ class Recycling:
         self._is_due = False
 
     def counted(self, attempt: Attempt) -> Attempt:
-        """The same attempt, which counts."""
+        """Let an attempt count."""
 
         async def make(claim: Claim, cancelling: Cancelling) -> Outcome:
             try:

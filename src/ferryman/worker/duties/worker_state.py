@@ -1,4 +1,4 @@
-"""What a worker is doing, for the record that goes with its heartbeat. Taken on the thread of the beats."""
+"""The record that goes with a worker's heartbeat: what the worker is doing. Made on the heartbeat thread."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Tally(msgspec.Struct):
     """All attempts whose end was written."""
     failed: int = 0
     returned: int = 0
-    """Those that did not count, such as interrupted ones."""
+    """Attempts that did not count, such as interrupted ones."""
 
     @property
     def done(self) -> int:
-        """Those that ended well."""
+        """Attempts that succeeded."""
         return self.written - self.failed - self.returned
 
 
 class LoopLag:
-    """How long the event loop takes to answer. It is asked once for each time that somebody wants to know."""
+    """How long the event loop takes to answer. Each reading asks it once more."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = time.monotonic) -> None:
         self._loop = loop

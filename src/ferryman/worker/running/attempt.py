@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     _Make = Callable[[Task[..., Any], HandlerCall, Claim, WorkerContext | None, Cancelling], Awaitable[Ending]]
 
 _EVENTS = (JobFetch, BeforeJobRun, JobStart, AfterJobRun)
-"""Those that hooks may want of an attempt."""
+"""The events of an attempt."""
 _NOT_COMMITTED = Failed("the task called complete_in, and returned before that transaction was committed")
 
 
 class Attempts:
-    """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants.
+    """Makes attempts. What a task needs is found out once, so no job pays for hooks or a context that it does not use.
 
     tasks: finds the identifier that a job carries
     guard: says whether a job may be started; asked again after hooks, which may take their time
@@ -88,7 +88,7 @@ class Attempts:
         self._version = hooks.version
 
     def of(self, task: Task[..., Any]) -> Attempt:
-        """How a job of this task is run once. Another way is found when hooks were registered since."""
+        """The function that makes one attempt at a job of this task. It is made anew when hooks are registered."""
         if self._version != self._hooks.version:
             self._version = self._hooks.version
             self._attempts.clear()
@@ -103,7 +103,7 @@ class Attempts:
         return attempt
 
     def lose(self, claim: Claim) -> None:
-        """The job is no longer ours: its handler may ask, and may no longer complete it."""
+        """Tell the handler of a lost job, if it asks, that it may no longer complete the job."""
         lease = self._leases.get(claim)
         if lease is not None:
             lease.is_lost = True

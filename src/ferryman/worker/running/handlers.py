@@ -1,4 +1,4 @@
-"""Runs the handler of a job where its task wants it, and tells how that ended."""
+"""Calls a job's handler on the event loop, in a thread or in a child process, and turns its end into an outcome."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class Handlers:
     """Calls handlers: on the loop, in a thread, in a child process.
 
     guard: says whether a job may be started; asked again when there is a child process for it
-    tracing: tells a tracing library of jobs, whose spans go on in child processes
-    on_crash, max_crashes: what becomes of a job whose process died, unless its task says otherwise
+    tracing: hands the span of a job on to its child process
+    on_crash, max_crashes: what happens to a job whose child process died, unless its task says otherwise
     crash_window: how long a crash counts
     """
 
@@ -120,7 +120,7 @@ class Handlers:
         self._generation = generation()
 
     def caller(self, task: Task[..., Any]) -> HandlerCall:
-        """How to call the handler of this task where it wants to run."""
+        """The function that calls the handler of this task where the task wants to run."""
         if task.running.run_in == "process":
             return functools.partial(self._call_in_child, task)
         call = self._caller_on_loop(task) if task.running.run_in == "loop" else self._caller_in_thread(task)
@@ -245,7 +245,7 @@ def _in_its_trace(ending: Snoozed | Failed, claim: Claim) -> Snoozed | Failed:
 
 
 def _queue_of(context: WorkerContext) -> Mapping[str, Any] | None:
-    """How a child reaches the queue, if its handler wants to."""
+    """How a child process reaches the queue, if its handler wants to."""
     return None if context.client is None else same_queue(context.client)
 
 

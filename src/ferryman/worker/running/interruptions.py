@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferryman.worker")
 
 HOOK_SECONDS = 3.0
-"""How long hooks may think: the worker is about to end."""
+"""How long `JobRecovery` hooks may take at shutdown."""
 
 
 class Interruptions:
@@ -36,7 +36,7 @@ class Interruptions:
         self.usual = Interrupted(RECOVERED, delay)
 
     async def decide(self, claim: Claim) -> Interrupted | None:
-        """What is written about the job; None leaves it locked, for whoever wanted that."""
+        """The outcome to write for an interrupted job. None leaves it locked, because a hook returned `Skip`."""
         match await self._answer(claim) if self._hooks.wants(JobRecovery) else None:
             case JobRecoveryResult.Reschedule(run_at=run_at, attempts=attempts):
                 return replace(self.usual, run_at=run_at, attempts=attempts)
@@ -48,7 +48,7 @@ class Interruptions:
                 return self.usual
 
     async def _answer(self, claim: Claim) -> JobRecoveryResult | None:
-        """What hooks say; None if they could not be asked, or took too long."""
+        """The answer of the hooks; None if they could not be asked, or took too long."""
         try:
             event = JobRecovery(
                 job=claim.job(self._tasks.identifier_of(claim)),

@@ -33,17 +33,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferryman.worker")
 
 CANCEL_GRACE_SECONDS = 5.0
-"""How long handlers may take to notice that they were cancelled."""
+"""How long cancelled handlers have to stop before the worker gives their jobs back."""
 TURN_SECONDS = 0.0005
-"""How long a slot may go on from job to job before others have their turn; all handlers share the loop."""
+"""How long one slot may run job after job before it yields the event loop to other handlers and database replies."""
 
 
 class Slots:
-    """Claims that have a slot: their jobs run, or are about to begin.
+    """The jobs that this worker runs, at most one per slot.
 
-    Jobs begin in one slot at first. Small ones, that do not wait for anything, all end there, one after the other; when
-    one of them does wait, the others get slots of their own. So a worker that is full of small jobs still hears from
-    the database twice in a millisecond.
+    New jobs first share one slot and run in it one after the other. If one of them has to wait, the rest get slots of
+    their own. A slot yields after 0.5 ms, so a worker full of small jobs still reads the replies of the database.
 
     concurrency: how many slots there are
     tasks: finds the task of a claim
@@ -115,24 +114,27 @@ class Slots:
         return claim in self._tasks
 
     def start(self, claims: Sequence[Claim]) -> None:
-        """Run the jobs of these claims, or give them back if the worker is ending, or may have lost them."""
+        """Run these jobs. Give them back instead if the worker is shutting down or may have lost them."""
         self._waiting.extend(claims)
         self.fill()
 
     def fill(self) -> None:
-        """Begin with what waits, here or in a local queue."""
+        """Start the jobs that wait, here or in the source."""
         first = self._start_next()
         if first is not None:
             asyncio.get_running_loop().call_soon(self._start_others, first)
 
     def lose_claims_of_other_ids(self, worker_id: str) -> None:
-        """Others have what was claimed in another name than this. Handlers are told, and cancelled if that works."""
+        """Lose every claim made under another id than this. Call it when the worker takes a new id after a sweep."""
         for claim in self.held_claims:
             if claim.worker_id != worker_id:
                 self.lose(claim)
 
     def lose(self, claim: Claim) -> None:
-        """Somebody else has it, unless it has ended. Its handler is told, and cancelled if that works."""
+        """Stop working on a job that this worker no longer owns: set `ctx.lease_lost`, and cancel its handler.
+
+        Does nothing if the job has ended. A handler in a thread cannot be cancelled, and should check `ctx.lease_lost`.
+        """
         task = self._tasks.get(claim)
         if task is None and claim in self._waiting:
             self._waiting.remove(claim)
@@ -140,13 +142,13 @@ class Slots:
         if task is not None:
             self._attempts.lose(claim)
             self._cancellations.cancel(claim, task)
-            # One that is cancelled before its first step never takes it.
+            # An asyncio task that is cancelled before its first step never runs its own clean-up.
             task.add_done_callback(lambda _: self._forget(claim))
 
     async def end(self, grace_seconds: float) -> None:
-        """Let jobs end within this time, then cancel them, then let go of those that do not listen.
+        """Shut down: wait for running jobs, cancel the rest, and give back those that ignore their cancellation.
 
-        A thread cannot be cancelled. It may end by itself for as long as the others have to notice.
+        A thread cannot be cancelled. It may end by itself for as long as cancelled handlers have to stop.
         """
         self._give_back_waiting()
         if self._tasks:
@@ -190,14 +192,14 @@ class Slots:
         await self._settle_interrupted(claim, self._interruptions.usual)
 
     def describe(self, task: asyncio.Task[object]) -> str | None:
-        """For the log: the job that an asyncio task runs. From any thread."""
+        """Name the job that an asyncio task runs, for log lines. Safe to call from any thread."""
         for claim, running in [*self._tasks.items()]:
             if running is task:
                 return f"task {self._task_of(claim).identifier!r} (job {claim.job_id})"
         return None
 
     def _start_others(self, first: asyncio.Task[None]) -> None:
-        """Give all others slots of their own, unless the first one has come to its end; then it has called `fill`."""
+        """Give each waiting job its own slot if the first slot is still busy. If it is done, it has called `fill`."""
         while not first.done() and self._start_next() is not None:
             pass
 
@@ -215,7 +217,7 @@ class Slots:
         return task
 
     def _next(self) -> Claim | None:
-        """The next one that may begin now, if a slot is free. Those that wait here and may not are given back.
+        """The next job that may start now, if a slot is free. Jobs that wait here and may not start are given back.
 
         A claim can be older than it looks: the process may have been stopped while the reply was on its way.
         """
@@ -241,9 +243,9 @@ class Slots:
             self._settler.settle(self._waiting.popleft(), Unstarted())
 
     async def _run(self, claim: Claim) -> None:
-        """Make an attempt, and go on with the next job that waits here if nothing is left of this one.
+        """Run a job, then the next waiting one in the same asyncio task, if this one left no trace.
 
-        To make an asyncio task costs as much as all else that a small job needs.
+        Creating an asyncio task costs as much as everything else that a small job needs.
         """
         slot = asyncio.current_task()
         assert slot is not None  # noqa: S101 - it is a coroutine
@@ -260,7 +262,7 @@ class Slots:
             self._free_slot()
 
     async def _attempt(self, claim: Claim, slot: asyncio.Task[None], *, may_start: bool) -> bool:
-        """Make an attempt and settle its outcome; whether it has simply completed."""
+        """Make one attempt and settle its outcome. True if the job completed and nothing was cancelled."""
         outcome: Outcome = Unstarted()
         try:
             task = self._task_of(claim)
@@ -302,7 +304,7 @@ class Slots:
         self._slot_freed()
 
     def _context_is_clean(self) -> bool:
-        """Whether the context of the running asyncio task is still as it was at its start."""
+        """True if the handler left every context variable as it was."""
         try:
             return contextvars.copy_context() == self._clean_context
         except Exception:  # noqa: BLE001 - what handlers put there may be compared in any way

@@ -6,7 +6,7 @@ is settled. A suspect on its last chance runs alone: everything else that is cla
 nothing is claimed, and it starts when all that runs has ended. `ferryman.recovery.crashes` has the other half of the
 rule.
 
-Most suspects are innocent: somebody outside killed their worker, and they should run again soon. A guilty one may kill
+Most suspects are innocent: something else killed their worker, and they should run again soon. A guilty one may kill
 again, and all suspects beside it must then run alone. The quarter is between the two.
 """
 
@@ -39,7 +39,7 @@ SECONDS_UNTIL_NEXT_ROOM = 300.0
 """When such a job may be claimed again, and the worker claims another, if it could not run."""
 SECONDS_BETWEEN_LOOKS = 0.02
 SLOTS_PER_SUSPECT = 4
-"""A worker has one suspect for so many slots, and one at least."""
+"""A worker holds one suspect for this many slots, and one at least."""
 
 
 class Suspects:
@@ -70,7 +70,7 @@ class Suspects:
         return any(claim.runs_alone and self._is_held(claim) for claim in self._held)
 
     def forbidden_flags(self) -> tuple[str, ...]:
-        """Jobs with these must not be claimed now. For one that is about to claim."""
+        """The flags of jobs that must not be claimed now. Call it just before a claim."""
         self._held = [claim for claim in self._held if self._is_held(claim)]
         now = time.monotonic()
         if not self._held:
@@ -92,7 +92,7 @@ class Suspects:
             self._source.wake()
 
     def admit(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Those that may go on; the others are given back. For the claims of one statement, in their order."""
+        """The claims that may run; the others are given back. Takes the claims of one statement, in their order."""
         suspects = [claim for claim in claims if claim.crash_flags and claim.is_suspect]
         if not suspects:
             return claims
@@ -112,7 +112,7 @@ class Suspects:
         return [claim for claim in claims if claim in admitted]
 
     async def make_room(self, claim: Claim) -> bool:
-        """Wait until the job runs alone; False if it must go back: that takes too long, or the worker stops."""
+        """Wait until the job would run alone. False if that takes too long, or the worker shuts down."""
         end = time.monotonic() + SECONDS_TO_MAKE_ROOM
         while len(self._slots) > 1:
             if self._stop.begun.is_set():

@@ -1,4 +1,4 @@
-"""How far a worker is behind with outcomes: those that are not written, and those that hooks have not heard of."""
+"""How far a worker is behind with outcomes: those not written yet, and those not reported to hooks yet."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from ferryman.worker.settling.settler import Settler
 
 MOST_UNSETTLED_PER_SLOT = 100
-"""Beyond this many outcomes that wait to be written, or that hooks wait to hear of, no more jobs are claimed."""
+"""With more outcomes than this waiting to be written or reported to hooks, no more jobs are claimed."""
 
 
 class Backlog:
-    """What has to be done about jobs that have ended.
+    """The outcomes and events that are not dealt with yet.
 
-    news: other events that hooks are told of
+    news: reports other events to hooks
     """
 
     def __init__(self, settler: Settler, reports: Reports, news: Telling[Any], *, concurrency: int) -> None:
@@ -32,17 +32,17 @@ class Backlog:
 
     @property
     def is_done(self) -> bool:
-        """True if all outcomes are written, and hooks were told of them."""
+        """True if all outcomes are written and reported to hooks."""
         return not self._settler.unsettled and not self._untold
 
     async def flush(self) -> None:
-        """Come back when all outcomes are written, and hooks were told of them."""
+        """Return when all outcomes are written and reported to hooks."""
         await self._settler.flush()
         await self._reports.drain()
         await self._news.drain()
 
     def close(self) -> int:
-        """Tell hooks nothing more; how many events they have not handled."""
+        """Report nothing more to hooks. Returns how many events they have not handled."""
         return self._reports.close() + self._news.close()
 
     @property

@@ -30,15 +30,15 @@ logger = logging.getLogger("ferryman.worker")
 
 BATCH = 1_000
 SECONDS_OF_SKIPPING = 10.0
-"""Where one row was held by somebody, others will be: for so long it is not tried to wait for them."""
+"""After one row was found locked by another session, locked rows are skipped for this long."""
 TRIES_AFTER_UNEXPECTED_ERRORS = 3
-"""How often one outcome is tried that meets an error which nobody expected, before it is replaced."""
+"""How often an outcome that meets an unexpected error is tried before it is replaced."""
 
 
 class OutcomeBuffer:
     """Settlements of one kind, on their way into the database.
 
-    Those whose rows others hold wait apart and are tried again and again, so that each delays nobody but itself.
+    Settlements whose rows other sessions hold wait apart and are tried again, so that each delays only itself.
 
     settler: tells of what was written, and replaces what cannot be
     delay: seconds to wait for more before each write
@@ -57,32 +57,32 @@ class OutcomeBuffer:
         self._skips_until = 0.0
         self._alarm = Alarm()
         self._hurry = asyncio.Event()
-        self._trouble = Retrying(self.duty, logger=logger)
+        self._retrying = Retrying(self.duty, logger=logger)
 
     @property
     def unsettled(self) -> int:
-        """How many are not written yet."""
+        """How many settlements are not written yet."""
         return len(self._waiting) + len(self._writing) + len(self._held_up)
 
     @property
     def is_writing(self) -> bool:
-        """Whether the next one would have to wait, if only for a moment."""
+        """True while a write is under way, so that the next settlement would have to wait."""
         return bool(self._writing)
 
     @property
     def settlements(self) -> list[Settlement]:
-        """Those that are not written yet, as far as anybody knows."""
+        """The settlements that are not known to be written."""
         return [*self._writing, *self._held_up, *self._waiting]
 
     def put(self, settlement: Settlement) -> None:
-        """Take one more."""
+        """Take a settlement."""
         if not self._waiting:
             self.empty.clear()
             self._alarm.ring()
         self._waiting.append(settlement)
 
     def hurry(self) -> None:
-        """Gather no longer."""
+        """Write at once, without waiting for more."""
         self._hurry.set()
 
     async def run(self) -> None:
@@ -90,7 +90,7 @@ class OutcomeBuffer:
         # What a run that was cancelled had begun to write, and perhaps has written.
         self._waiting, self._writing = [*_doubted(self._writing), *self._waiting], ()
         while True:
-            # Both in turn: however many are held up, others go on.
+            # Both in turn: however many are held up, the others are written.
             if self._held_up.pause <= 0:
                 self._writing = self._held_up.take(BATCH)
                 await self._write_until_done(skips=True)
@@ -131,7 +131,7 @@ class OutcomeBuffer:
                     continue
                 self._settler.replace(part[0], error)
             else:
-                self._trouble.is_over()
+                self._retrying.is_over()
             self._held_up.has_tried(part, held_up)
             self._writing = self._writing[len(part) :]
             size, tries = len(self._writing), 0
@@ -148,13 +148,13 @@ class OutcomeBuffer:
         return [*written.held, *explained.held]
 
     async def _is_their_fault(self, error: Exception, part: Sequence[Settlement], *, skips: bool, tries: int) -> bool:
-        """Whether the error comes from the data of one of these. If not, comes back when they may be tried again."""
+        """True if the error comes from the data of one of these. Otherwise waits until they may be tried again."""
         if not isinstance(error, FerrymanError):
-            # Nobody expected it. It may be the fault of one outcome, and may have come after the write.
+            # An unexpected error may be the fault of one outcome, and may have come after the write.
             self._writing = [*_doubted(part), *self._writing[len(part) :]]
             if len(part) > 1 or tries >= TRIES_AFTER_UNEXPECTED_ERRORS:
                 return True
-            await asyncio.sleep(self._trouble.pause_after(error))
+            await asyncio.sleep(self._retrying.pause_after(error))
             return False
         state = sqlstate_of(error) or ""
         if state == LOCK_NOT_AVAILABLE and not skips:
@@ -164,7 +164,7 @@ class OutcomeBuffer:
             self._writing = _doubted(self._writing)
         if state.startswith(DATA_ERRORS):
             return True
-        await asyncio.sleep(self._trouble.pause_after(error))
+        await asyncio.sleep(self._retrying.pause_after(error))
         return False
 
 
@@ -180,16 +180,16 @@ class LendingBuffer(OutcomeBuffer):
 
     @property
     def unsettled(self) -> int:
-        """How many are not written yet."""
+        """How many settlements are not written yet."""
         return super().unsettled + len(self._lent)
 
     @property
     def settlements(self) -> list[Settlement]:
-        """Those that are not written yet, as far as anybody knows."""
+        """The settlements that are not known to be written."""
         return [*self._lent, *super().settlements]
 
     def lend(self, worker_id: str) -> Loan:
-        """What waits and can be written in passing: claims in this name, without a queue, with nothing in doubt."""
+        """Lend the settlements of this worker id that have no queue and are not in doubt."""
         plain: list[Settlement] = []
         others: list[Settlement] = []
         for each in self._waiting:
@@ -198,7 +198,7 @@ class LendingBuffer(OutcomeBuffer):
         return Loan(self, plain)
 
     def has_written(self, lent: Sequence[Settlement]) -> None:
-        """Report these."""
+        """Take note that these were written, and report them."""
         self._lent = ()
         if lent:
             sync_points.reach("settle_committed")
@@ -207,9 +207,9 @@ class LendingBuffer(OutcomeBuffer):
             self.empty.set()
 
     def take_back(self, lent: Sequence[Settlement], *, is_uncertain: bool = False) -> None:
-        """Write these after all.
+        """Take back settlements that were not written along, and write them.
 
-        is_uncertain: whether they may have been written
+        is_uncertain: True if they may be written already
         """
         self._lent = ()
         if lent:
@@ -219,12 +219,12 @@ class LendingBuffer(OutcomeBuffer):
 
     async def _gather(self) -> None:
         if any(_is_plain(each, each.claim.worker_id) for each in self._waiting):
-            # Whoever was woken at the same moment may want to write them.
+            # A claim that was woken at the same moment may want to write them along.
             await asyncio.sleep(0)
 
 
 class Loan:
-    """Completions that a claim statement writes along. Whoever borrows them says in a `with` block what came of that.
+    """Completions that a claim statement writes along, used in a `with` block that says which were written.
 
     A block that ends with an error gives them back; unless nothing was sent, they are in doubt.
     """
@@ -266,10 +266,10 @@ NO_LOAN = Loan(None, ())
 
 
 class Lender(Protocol):
-    """Whoever has completions that a claim can write along."""
+    """A part that has completions which a claim can write along."""
 
     def lend(self, worker_id: str) -> Loan:
-        """Those of claims in this name."""
+        """Completions of claims under this worker id; mostly there are none."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Tells the log how each job ended, after that was written."""
+"""Logs how each job ended, after its outcome was written."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class JobLog:
         return logger.isEnabledFor(self._level)
 
     def refused(self, claim: Claim) -> None:
-        """Tell that an outcome was not recorded."""
+        """Log that an outcome was refused."""
         logger.warning(
-            "job %d (%s) was taken away from this worker before it ended; its outcome was not recorded",
+            "outcome of job %d (%s) refused: this worker no longer owns it",
             claim.job_id,
             self._task(claim),
             extra=self._fields("settlement_refused", claim),
         )
 
     def written(self, claim: Claim, outcome: Outcome) -> None:
-        """Tell how a job ended."""
+        """Log how a job ended."""
         match outcome:
             case Completed():
                 logger.log(
@@ -111,7 +111,7 @@ class JobLog:
         return self._tasks.identifier_of(claim)
 
     def _fields(self, event: str, claim: Claim, **more: object) -> dict[str, object]:
-        """What a structured log keeps apart from the message."""
+        """The structured fields of a log line."""
         return {
             "event": event,
             "job_id": claim.job_id,
@@ -173,5 +173,5 @@ def told_seconds(seconds: float) -> str:
 
 
 def _retry_delay(claim: Claim, delay: float | None) -> float:
-    """The seconds until the next attempt; Graphile's own if nobody chose another."""
+    """Seconds until the next attempt; None stands for Graphile's own delay."""
     return math.exp(min(claim.attempts, 10)) if delay is None else delay

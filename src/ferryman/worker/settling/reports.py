@@ -47,11 +47,11 @@ _EVENTS = (JobComplete, JobFail, JobPermanentlyFail, JobInterrupted, SettleRefus
 
 
 class Reports:
-    """Turns settlements into log lines, at once, and into events, which hooks are told of in their own time.
+    """Logs settlements at once, and reports them to hooks, which may take their time.
 
     tasks: finds the identifier that a job carries
     tally: counts the jobs that have ended
-    width: how many events hooks may be told of at the same time
+    width: how many events may be reported at the same time
     log_jobs: whether jobs that complete are logged as INFO
     """
 
@@ -74,7 +74,7 @@ class Reports:
 
     @property
     def untold(self) -> int:
-        """How many settlements hooks have not been told of to the end."""
+        """How many settlements hooks have not handled yet."""
         return self._telling.untold
 
     def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
@@ -100,12 +100,12 @@ class Reports:
 
     @contextmanager
     def _containing(self, claim: Claim) -> Iterator[None]:
-        """Whatever is wrong with a job's row, the others are reported."""
+        """Log an error that is due to one job's row, so that the others are reported."""
         try:
             yield
         except Exception:
             logger.exception(
-                "the outcome of job %d was recorded, but could not be told",
+                "outcome of job %d recorded, but reporting it to hooks failed",
                 claim.job_id,
                 extra={"event": "report_failed", "job_id": claim.job_id},
             )

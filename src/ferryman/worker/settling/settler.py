@@ -112,7 +112,7 @@ class Settler:
 
     @property
     def is_completing(self) -> bool:
-        """Whether completions are being written. That may take long, if somebody else has locked a row."""
+        """True while completions are being written. The write can block on a row that another session has locked."""
         return self._completions.is_writing
 
     def lend(self, worker_id: str) -> Loan:
@@ -120,7 +120,7 @@ class Settler:
         return self._completions.lend(worker_id) if isinstance(self._completions, LendingBuffer) else NO_LOAN
 
     def report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
-        """Tell the followers what has become of settlements."""
+        """Tell the followers which settlements were written, and which were refused."""
         if written or refused:
             for follower in self._followers:
                 follower.settled(written, refused)
@@ -132,7 +132,7 @@ class Settler:
                 duties.create_task(keep_doing(buffer.run, buffer.duty), name=buffer.duty)
 
     async def run_until_closed(self) -> None:
-        """Write what comes, and go on when cancelled before `close`.
+        """Write what comes, and continue when cancelled before `close`.
 
         A handler's own task that ends the program makes the loop cancel everything at once. Outcomes must still be
         written then.
@@ -149,7 +149,7 @@ class Settler:
         self._is_closed = True
 
     async def flush(self) -> None:
-        """Come back when everything taken so far is written."""
+        """Return when everything taken so far is written."""
         # Not all buffers at once: an outcome that cannot be stored goes on to another one.
         while self.unsettled:
             for buffer in self._buffers:
@@ -157,7 +157,7 @@ class Settler:
                 await buffer.empty.wait()
 
     def leave_locked(self, claim: Claim) -> None:
-        """Write nothing about a job, because somebody wants that, or nothing can be written."""
+        """Write nothing about a job: a hook wants it to stay locked, or nothing can be written."""
         self._left_locked.append(claim)
 
     @property

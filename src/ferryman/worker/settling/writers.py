@@ -62,7 +62,7 @@ class SettlementRoute(Protocol):
     """Another way for the outcomes of some claims. `Settler.add_route` takes it."""
 
     writers: Mapping[type[Outcome], SettlementWriter]
-    """Who writes which outcomes. Outcomes of any other type go the plain way."""
+    """The writer of each type of outcome. Outcomes of other types go the plain way."""
 
     def takes(self, claim: Claim) -> bool:
         """True if outcomes of this claim go this way. Asked for each job that ends, so it must be cheap."""
@@ -110,7 +110,7 @@ class FencedWriter(ABC):
         return Written(done, _without(others, done), held=ours)
 
     async def owners(self, settlements: Sequence[Settlement]) -> dict[int, Owner] | None:
-        """Who has locked these jobs, and by which token, as far as they are still there; None if that is not known.
+        """The owners of these jobs, as far as the jobs are still there; None if that is not known.
 
         Asked after a write, which was carried out: it must not be reported as failed because of this question.
         """
@@ -142,7 +142,7 @@ class FencedWriter(ABC):
     def _settle_what_is_free(
         self, settlements: Sequence[Settlement]
     ) -> Steps[tuple[Sequence[Row], Sequence[Settlement]]]:
-        """Lock what nobody else has locked, and settle that."""
+        """Lock the rows that no other session has locked, and settle these."""
         yield Transaction()
         keys = [key for settlement in settlements for key in settlement.claim.keys]
         rows = yield working.lock_claims(settlements[0].claim.worker_id, keys)
@@ -230,7 +230,7 @@ def giving_back(settlements: Sequence[Settlement]) -> Call:
 
 
 def _otherwise(settlement: Settlement) -> Settlement:
-    """What holds if the handler's transaction was not committed."""
+    """The settlement that holds if the handler's transaction was not committed."""
     outcome = settlement.outcome
     return Settlement(settlement.claim, outcome.otherwise if isinstance(outcome, CompletedByHandler) else outcome)
 
@@ -247,7 +247,7 @@ def _release(settlement: Settlement, token: int) -> dict[str, Any]:
 
 
 def _effect(outcome: Ending) -> dict[str, Any]:
-    """What is sent. Plain values only: hooks and handlers may have given subclasses, which cannot be encoded."""
+    """The release as plain values: hooks and handlers may have given subclasses, which cannot be encoded."""
     match outcome:
         case Failed():
             effect = "fail" if outcome.is_final else "retry"
