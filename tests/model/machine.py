@@ -163,7 +163,7 @@ class Histories(Actions, RuleBasedStateMachine):
             for held in worker.held
             if held.has_started and held.queue is None and held.claim.worker_id == worker.id
         ][:passing]
-        self.database.do(worker.claimer.give_back_lost())
+        self.database.do(worker.lost.give_back(at_once=True))
         self._give_back_unheard(worker)
         call = working.claim_jobs(
             worker.id,
@@ -183,7 +183,7 @@ class Histories(Actions, RuleBasedStateMachine):
         self.witness["refused in passing"] += len(done) - len(ended)
         for held in done:
             worker.held.remove(held)
-        worker.claimer._lost.heard_of(claimed)
+        worker.lost.heard_of(claimed.claims)
         ideal = self._claimable(worker)[:wanted]
         got = [self.oracle.jobs[claim.job_id] for claim in claimed.claims]
         if claimed.is_window_full:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,6 @@ from ferryman.queries import recovering
 from ferryman.worker.claiming.claims import Claim
 from ferryman.worker.claiming.waiting_list import WaitingList
 from ferryman.worker.identity import Identity
-from tests.support.claimers import holding
 from tests.support.fleet import idle_app
 from tests.support.logs import logged
 from tests.support.rhythms import PATIENT, recovery_of
@@ -256,7 +256,7 @@ async def test_a_job_that_starts_while_the_list_that_names_it_is_on_its_way_is_m
     identity = Identity()
     identity.id = "me"
     listing = WaitingList(Connection(), identity, seconds=60)  # type: ignore[arg-type]
-    listing.draw_from(holding(lambda: waiting))
+    listing.draw_from(SimpleNamespace(held_claims=waiting))
     writing = asyncio.create_task(listing.write())
     await sent.wait()
     waiting.remove(first)  # it starts
