@@ -23,7 +23,7 @@ from ferryman.worker.duties.worker_state import StateRecord, Tally
 from ferryman.worker.running.attempt import Attempts
 from ferryman.worker.running.blocking_clients import blocking_client
 from ferryman.worker.running.cancellations import Cancellations
-from ferryman.worker.running.children import ChildPool
+from ferryman.worker.running.children.pool import ChildPool
 from ferryman.worker.running.handlers import Handlers
 from ferryman.worker.running.interruptions import Interruptions
 from ferryman.worker.running.progress import ProgressWriter
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ferryman.app import App
     from ferryman.client import Client
     from ferryman.hooks.kinds import Observer
-    from ferryman.recovery.safety_window import Lease
+    from ferryman.recovery.safety_window import SafetyWindow
     from ferryman.tasks import TaskRegistry
     from ferryman.worker.claiming.waiting_list import WaitingList
     from ferryman.worker.duties.recovery_duty import RecoveryDuty
@@ -148,13 +148,13 @@ class Parts:
             self.listener.on("jobs:insert", self.source.wake)
             self.listener.on("worker:migrate", self.schema_watch.announced)
 
-    def _make_window(self) -> Lease | None:
+    def _make_window(self) -> SafetyWindow | None:
         if not self._registers:
             return None
         from ferryman.recovery.rhythm import Rhythm  # noqa: PLC0415 - not every worker registers
-        from ferryman.recovery.safety_window import Lease  # noqa: PLC0415
+        from ferryman.recovery.safety_window import SafetyWindow  # noqa: PLC0415
 
-        return Lease.of(Rhythm.of(self._options.recovery.settings))
+        return SafetyWindow.of(Rhythm.of(self._options.recovery.settings))
 
     def _make_recycling(self) -> Recycling | None:
         options = self._options

@@ -9,7 +9,7 @@ from ferryman import clocks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferryman.recovery.safety_window import Lease
+    from ferryman.recovery.safety_window import SafetyWindow
     from ferryman.worker.claiming.claims import Claim
     from ferryman.worker.identity import Identity
 
@@ -20,7 +20,9 @@ class StartGuard:
     window: how long the worker can be sure of that; None if it is never declared dead
     """
 
-    def __init__(self, identity: Identity, window: Lease | None, clock: Callable[[], float] = clocks.now) -> None:
+    def __init__(
+        self, identity: Identity, window: SafetyWindow | None, clock: Callable[[], float] = clocks.now
+    ) -> None:
         self._identity = identity
         self._window = window
         self.clock = clock

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ferryman.errors import NotConnectedError
-from ferryman.queries import working
 from ferryman.worker import sync_points
 from ferryman.worker.claiming.claims import Claimed, reply_from_rows
 from ferryman.worker.claiming.search import PLAIN, SearchPlanner
@@ -115,14 +114,13 @@ class Claimer:
         self, worker_id: str, plan: SearchPlan, wanted: int, forbidden_flags: Sequence[str], loan: Loan
     ) -> ClaimReply:
         """Send the statement, which also deletes the jobs of the loan."""
-        call = working.claim_jobs(
+        call = plan.search.value(
             worker_id,
             self._tasks.ids,
             wanted=wanted,
             window=plan.window(wanted),
             now=datetime.now(UTC) if self._use_local_time else None,
             forbidden_flags=forbidden_flags,
-            search=plan.search,
             done=loan.keys,
             durable=self._durable,
         )

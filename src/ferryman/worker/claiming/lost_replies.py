@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ferryman.database.steps import Commit, Transaction
 from ferryman.errors import NotConnectedError
-from ferryman.queries import working
+from ferryman.queries.claim import return_lost_claims
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -128,6 +128,6 @@ class LostReplies:
         yield Transaction()
         known = [key for claim in self._held for key in claim.keys]
         after = None if worker_id == self._identity.id else heard_of
-        [(returned, is_any_left)] = yield working.return_lost_claims(worker_id, after=after, known=known)
+        [(returned, is_any_left)] = yield return_lost_claims(worker_id, after=after, known=known)
         yield Commit()
         return int(returned), bool(is_any_left)

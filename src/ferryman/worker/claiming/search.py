@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from ferryman.queries.working import Search
+from ferryman.queries.claim import ClaimStatement
 
 if TYPE_CHECKING:
     from ferryman.worker.claiming.claims import ClaimReply
@@ -33,7 +33,7 @@ class SearchPlan(msgspec.Struct, frozen=True):
     stretch: how many times as many to look at as usual
     """
 
-    search: Search
+    search: ClaimStatement
     width: float
     stretch: int = 1
 
@@ -42,10 +42,10 @@ class SearchPlan(msgspec.Struct, frozen=True):
         return min(LARGEST_WINDOW, (int(wanted * self.width) + SMALLEST_WINDOW) * self.stretch)
 
 
-PLAIN = SearchPlan(Search.PLAIN, 8.0)
-NEAR = SearchPlan(Search.FRONT, 1.25)
-WIDE = SearchPlan(Search.FRONT, 3.0)
-BY_TASK = SearchPlan(Search.BY_TASK, 3.0)
+PLAIN = SearchPlan(ClaimStatement.PLAIN, 8.0)
+NEAR = SearchPlan(ClaimStatement.FRONT, 1.25)
+WIDE = SearchPlan(ClaimStatement.FRONT, 3.0)
+BY_TASK = SearchPlan(ClaimStatement.BY_TASK, 3.0)
 
 
 class SearchPlanner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ferryman.queries import working
+from ferryman.queries.claim import register_tasks
 from ferryman.worker.claiming.claims import task_ids
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TaskNumbers:
         numbers: Mapping[int, str] = {}
         started_at = self._clock()
         while len(numbers) < len(names):
-            numbers = task_ids(await self._database.fetch(working.register_tasks(names)))
+            numbers = task_ids(await self._database.fetch(register_tasks(names)))
         # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
         self.learn(numbers)
         self._registered_at = started_at

@@ -18,13 +18,14 @@ import ferryman
 from ferryman.database.retrying import Retrying
 from ferryman.database.timed import TimedDatabase
 from ferryman.hooks.reporting import Teller
-from ferryman.queries import beating, working
+from ferryman.queries.attempt import prune_progress
+from ferryman.queries.beat import LockHolder, list_lock_holders
 from ferryman.recovery.beats import Beats
-from ferryman.recovery.metadata import worker_metadata
+from ferryman.recovery.membership import worker_metadata
 from ferryman.recovery.observation_log import HeldLock
 from ferryman.recovery.policies import own_policies, store_policies
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.sweep_backoff import VainSweeps
+from ferryman.recovery.sweep_backoff import SweepBackoff
 from ferryman.worker.alarm import Alarm
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 
     from ferryman.client import Client
     from ferryman.hooks import HookRegistry
+    from ferryman.recovery.config import RecoverySettings
     from ferryman.recovery.observer import Dead
-    from ferryman.recovery.safety_window import Lease
-    from ferryman.recovery.settings import RecoverySettings
+    from ferryman.recovery.safety_window import SafetyWindow
     from ferryman.recovery.sweep_results import SweepStaleWorkersResult
     from ferryman.tasks import Task
     from ferryman.traces import Tracing
@@ -68,7 +69,7 @@ class RecoveryDuty:
         client: Client,
         identity: Identity,
         settings: RecoverySettings,
-        window: Lease,
+        window: SafetyWindow,
         *,
         tasks: Iterable[Task[..., Any]],
         hooks: HookRegistry,
@@ -92,7 +93,7 @@ class RecoveryDuty:
         self._registered = asyncio.Event()
         self._dead: dict[str, Dead] = {}
         self._retrying = Retrying("recovering the jobs of dead workers", logger=logger)
-        self._vain_sweeps = VainSweeps(settings.sweep_interval.total_seconds())
+        self._sweep_backoff = SweepBackoff(settings.sweep_interval.total_seconds())
         self._teller = Teller(hooks)
         self._held_sweeps = HeldLock(
             "the advisory lock of sweeps", "no worker can recover the jobs of dead workers", time.monotonic
@@ -115,7 +116,7 @@ class RecoveryDuty:
             on_registered=lambda _: self._on_loop(self._registered.set),
             on_dead=self._found_dead,
             state=state.take,
-            lease=window,
+            window=window,
         )
 
     def begin(self) -> None:
@@ -163,7 +164,7 @@ class RecoveryDuty:
             try:
                 if self._is_in_charge:
                     await self._database.run(retention.prune(self._client.schema.name, self._settings))
-                    await self._database.fetch(working.prune_progress())
+                    await self._database.fetch(prune_progress())
             except Exception as error:  # noqa: BLE001 - whatever goes wrong this time, there is a next one
                 retrying.pause_after(error)
             else:
@@ -181,7 +182,7 @@ class RecoveryDuty:
             if self._dead.get(dead.worker_id) is dead:
                 del self._dead[dead.worker_id]
             if not result.is_already_running:
-                self._vain_sweeps.swept(dead, time.monotonic())
+                self._sweep_backoff.swept(dead, time.monotonic())
         self._beats.attended(dead.death for dead in observed)
         await self._follow_lock(is_held=result.is_already_running)
 
@@ -195,7 +196,8 @@ class RecoveryDuty:
         return result.recovered_count > 0
 
     async def _carry_out(self, observed: Sequence[Dead] | None, *, finds_orphans: bool) -> SweepStaleWorkersResult:
-        from ferryman.recovery.sweeping import Progress, Sweep, sweep_into  # noqa: PLC0415 - see `run`
+        from ferryman.recovery.sweep_plan import Sweep, SweepProgress  # noqa: PLC0415 - see `run`
+        from ferryman.recovery.sweeping import sweep_into  # noqa: PLC0415 - see `run`
 
         sweep = Sweep(
             schema_name=self._client.schema.name,
@@ -206,7 +208,7 @@ class RecoveryDuty:
             finds_orphans=finds_orphans,
             tracing=self._tracing,
         )
-        progress = Progress()
+        progress = SweepProgress()
         try:
             result = await self._database.run(sweep_into(progress, sweep))
         finally:
@@ -220,8 +222,8 @@ class RecoveryDuty:
         if not is_held:
             self._held_sweeps.is_free()
         elif self._held_sweeps.is_held(SECONDS_HELD):
-            for row in await self._database.fetch(beating.lock_holders(self._client.schema)):
-                holder = beating.LockHolder(*row)
+            for row in await self._database.fetch(list_lock_holders(self._client.schema)):
+                holder = LockHolder(*row)
                 if holder.lock == "sweep":
                     self._held_sweeps.name(holder)
 
@@ -243,7 +245,7 @@ class RecoveryDuty:
     def _take_dead(self, dead: Sequence[Dead]) -> None:
         """Sweep the dead workers that are worth it. They are reported again for as long as they are registered."""
         now = time.monotonic()
-        worth_it = [one for one in dead if self._vain_sweeps.is_worth_it(one, now)]
+        worth_it = [one for one in dead if self._sweep_backoff.is_worth_it(one, now)]
         self._dead.update({one.worker_id: one for one in worth_it})
         self._beats.attended(one.death for one in dead if one not in worth_it)
         if self._dead:

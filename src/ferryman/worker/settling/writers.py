@@ -11,7 +11,7 @@ import msgspec
 
 from ferryman.database.steps import Transaction
 from ferryman.errors import FerrymanError
-from ferryman.queries import working
+from ferryman.queries.settle import PATIENCE, complete_claims, find_jobs, lock_claims, release_claims
 from ferryman.worker import sync_points
 from ferryman.worker.settling.outcomes import (
     Completed,
@@ -116,7 +116,7 @@ class FencedWriter(ABC):
         """
         job_ids = [settlement.claim.job_id for settlement in settlements]
         try:
-            rows = await self._database.fetch(working.find_jobs(job_ids))
+            rows = await self._database.fetch(find_jobs(job_ids))
         except FerrymanError as error:
             logger.warning(
                 "could not ask who owns %d jobs whose outcomes were not written; retrying: %s",
@@ -145,7 +145,7 @@ class FencedWriter(ABC):
         """Lock the rows that no other session has locked, and settle these."""
         yield Transaction()
         keys = [key for settlement in settlements for key in settlement.claim.keys]
-        rows = yield working.lock_claims(settlements[0].claim.worker_id, keys)
+        rows = yield lock_claims(settlements[0].claim.worker_id, keys)
         busy = {job_id for (job_id,) in rows}
         free = [settlement for settlement in settlements if settlement.claim.job_id not in busy]
         written: Sequence[Row] = ()
@@ -219,14 +219,14 @@ def completion(settlements: Sequence[Settlement]) -> Call:
     for settlement in settlements:
         if settlement.claim.later_tokens:
             claims += settlement.claim.keys[1:]
-    return working.complete_claims(settlements[0].claim.worker_id, claims, patience=working.PATIENCE)
+    return complete_claims(settlements[0].claim.worker_id, claims, patience=PATIENCE)
 
 
 def giving_back(settlements: Sequence[Settlement]) -> Call:
     """Give jobs back that were not completed. All of them were claimed in one name."""
     releases = [_release(settlement, token) for settlement in settlements for _, token, _ in settlement.claim.keys]
     encoded = _encoder.encode(releases).decode()
-    return working.release_claims(settlements[0].claim.worker_id, encoded, patience=working.PATIENCE)
+    return release_claims(settlements[0].claim.worker_id, encoded, patience=PATIENCE)
 
 
 def _otherwise(settlement: Settlement) -> Settlement:
