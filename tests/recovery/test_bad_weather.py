@@ -457,7 +457,7 @@ async def test_the_holder_of_the_lock_of_sweeps_is_named_in_the_log(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(recovery_duty, "HELD_SECONDS", 0.3)
+    monkeypatch.setattr(recovery_duty, "SECONDS_HELD", 0.3)
     connection.execute("select pg_advisory_lock(%s, hashtext('graphile_worker'))", [0x46525357])
     job = tables.held_job(tables.worker("dead", session_key=12345))
 
