@@ -223,7 +223,7 @@ async def test_rows_that_are_tried_again_all_the_time_do_not_keep_others_from_be
     assert written == [free]
 
 
-async def test_a_lane_is_empty_as_soon_as_the_last_held_row_is_written() -> None:
+async def test_a_buffer_is_empty_as_soon_as_the_last_held_row_is_written() -> None:
     """A worker that shuts down waits for that."""
     tries = 0
 

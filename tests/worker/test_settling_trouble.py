@@ -269,7 +269,7 @@ async def test_an_outcome_that_meets_an_unexpected_error_is_left_alone_and_the_o
         assert (jobs(connection)[-1].id, jobs(connection)[-1].locked_by) == (more.id, None)
 
 
-async def test_a_lane_that_dies_is_noticed_at_once_and_started_again(
+async def test_a_buffer_that_dies_is_noticed_at_once_and_started_again(
     app: App,
     client: Client,
     connection: psycopg.Connection,

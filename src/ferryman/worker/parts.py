@@ -89,15 +89,16 @@ class Parts:
         self.window = self._make_window()
         self.guard = StartGuard(identity, self.window)
 
-        tally = Tally()
-        self.tally = tally
+        self.tally = Tally()
         self.settler = Settler(
             self.database,
             complete_delay=_seconds(options.complete_job_batch_delay),
             fail_delay=_seconds(options.fail_job_batch_delay),
             lends=options.local_queue is None,
         )
-        self.reports = Reports(options.hooks, self.tasks, tally, width=options.concurrency, log_jobs=options.log_jobs)
+        self.reports = Reports(
+            options.hooks, self.tasks, self.tally, width=options.concurrency, log_jobs=options.log_jobs
+        )
         self.news: Telling[Observer] = Telling(options.hooks.emit, width=1)
         self.backlog = Backlog(self.settler, self.reports, self.news, concurrency=options.concurrency)
 
