@@ -375,19 +375,19 @@ def test_a_file_that_is_changed_or_broken_and_mended_restarts_the_worker_and_no_
     supervisor: Callable[..., RunningCommand], folder: Path, sync_client: SyncClient
 ) -> None:
     started = supervisor("--reload", "--grace", "60")
-    started.wait_for(r"runs 4 tasks")
+    started.wait_for(r"started with 4 tasks")
     first = children_of(started.pid)
 
     (folder / "tasks.py").write_text(TASKS + "\n@app.task\ndef fifth() -> None: ...\n")
     started.wait_for_event("restarting")
-    started.wait_for(r"runs 5 tasks")
+    started.wait_for(r"started with 5 tasks")
     assert not first & children_of(started.pid)
 
     (folder / "tasks.py").write_text("def broken(")
     started.wait_for("importing 'tasks' failed at tasks.py:1: SyntaxError")
     started.wait_for_event("waiting_for_change")
     (folder / "tasks.py").write_text(TASKS + LONG_STORM.replace("600.0", "0.0"))
-    started.wait_for(r"runs 4 tasks", times=2)
+    started.wait_for(r"started with 4 tasks", times=2)
 
     sync_client.add_raw_job("hold")
     started.wait_for("held by process")
@@ -395,6 +395,6 @@ def test_a_file_that_is_changed_or_broken_and_mended_restarts_the_worker_and_no_
         (folder / name).touch()
         started.wait_for(f"{name} changed")
     (folder / "let go").touch()
-    started.wait_for(r"runs 4 tasks", times=3)
+    started.wait_for(r"started with 4 tasks", times=3)
     assert sync_client.counts().total == 0, "a job was cancelled, although its grace period was not over"
     assert started.stop() == 0

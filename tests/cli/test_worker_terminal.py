@@ -103,5 +103,5 @@ def test_an_error_is_told_at_a_terminal_too(terminal: Callable[..., Terminal]) -
 def test_json_lines_are_left_alone(terminal: Callable[..., Terminal]) -> None:
     opened = terminal("tasks", "--log-format", "json")
 
-    opened.read_until(r'"message": "worker \S+ runs 1 task"')
+    opened.read_until(r'"message": "worker \S+ started with 1 task"')
     assert "\x1b" not in opened.text

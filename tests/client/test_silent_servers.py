@@ -15,8 +15,8 @@ from ferryman.database.addresses import find_address, parse_address
 from ferryman.database.connecting import ConnectPatience
 from ferryman.database.pools import AsyncPool
 from ferryman.recovery.beat_session import BeatSession
+from ferryman.worker.background import keep_doing
 from ferryman.worker.claiming.listener import Listener
-from ferryman.worker.duties.background import keep_doing
 from tests.support.beats import SCHEMA, over_tcp
 from tests.support.network import Proxy
 
@@ -118,7 +118,7 @@ async def test_a_login_that_is_given_up_is_closed_at_once(without_collector: Non
     async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         address = parse_address(f"postgresql://user@127.0.0.1:{port}/db?sslmode=disable&gssencmode=disable")
-        listener = Listener(address, SCHEMA, lambda _: None, is_behind_pooler=lambda: False, poll_seconds=1)
+        listener = Listener(address, SCHEMA, is_behind_pooler=lambda: False, poll_seconds=1)
         duty = listener.run if who == "listener" else AsyncPool(address, size=1).getconn
         login = asyncio.create_task(keep_doing(duty, "log in"))
         await asked.wait()

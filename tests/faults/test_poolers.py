@@ -123,7 +123,7 @@ async def test_a_worker_listens_when_the_pooler_is_gone(database: str, monkeypat
     monkeypatch.setattr(listener, "SECONDS_BETWEEN_PROOFS", 0.01)
     looks = iter([True, True, False])
     made = listener.Listener(
-        parse_address(database), SCHEMA, lambda _: None, is_behind_pooler=lambda: next(looks, False), poll_seconds=2.0
+        parse_address(database), SCHEMA, is_behind_pooler=lambda: next(looks, False), poll_seconds=2.0
     )
     listening = asyncio.create_task(made.run())
     await until(lambda: made.is_listening, "it has looked again")

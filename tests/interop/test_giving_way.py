@@ -195,7 +195,9 @@ async def test_a_worker_that_claims_ahead_waits_with_its_list_too(adopted: str) 
     worker = worker_of(app, concurrency=1, recovery=recovery_of(), local_queue=LocalQueueConfig(size=10))
     async with Client(adopted) as client, app.client() as producer, running(worker):
         await producer.add_jobs([hold.job(n=1), hold.job(n=2)])
-        await until(lambda: runs == [1] and len(inside(worker).local_queue.claims) == 1, "one job runs, and one waits")
+        await until(
+            lambda: runs == [1] and len(inside(worker).local_queue.held_claims) == 1, "one job runs, and one waits"
+        )
         await client.give_way(force=True)
         await inside(worker).waiting_list.write()
         migrate_as_rust(adopted)

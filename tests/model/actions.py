@@ -255,7 +255,7 @@ class Actions:
         self._has_claimed(worker, claimed.claims)
 
     def _claim_unheard(self, worker: Worker, wanted: int) -> None:
-        self.database.do(worker.claimer.give_back_lost())
+        self.database.do(worker.lost.give_back(at_once=True))
         self._give_back_unheard(worker)
         ideal = self._claimable(worker)[:wanted]
         worker.line.loses_reply = True
@@ -315,7 +315,8 @@ class Actions:
             worker.held.remove(held)
 
     async def _write(self, endings: Sequence[tuple[Claim, Outcome]]) -> None:
-        settler = Settler(Line(self.database), report=self._report)
+        settler = Settler(Line(self.database))
+        settler.tell(self)
         writing = asyncio.create_task(settler.run())
         for claim, outcome in endings:
             settler.settle(claim, outcome)
@@ -323,7 +324,7 @@ class Actions:
         writing.cancel()
         await asyncio.wait([writing])
 
-    def _report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         self.reports |= {settlement.claim: (settlement.outcome, True) for settlement in written}
         self.reports |= {settlement.claim: (settlement.outcome, False) for settlement in refused}
 

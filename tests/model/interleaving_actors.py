@@ -11,19 +11,22 @@ from ferryman.database.failures import sqlstate_of
 from ferryman.errors import LeaseLostError
 from ferryman.leases import Lease
 from ferryman.queries.claim import ClaimStatement, read_clock, return_lost_claims
-from ferryman.worker.claiming.claims import claimed_from_rows
-from ferryman.worker.claiming.renewal import LongJobs
+from ferryman.worker.claiming.claims import reply_from_rows
+from ferryman.worker.claiming.held_claims import HeldClaims
+from ferryman.worker.claiming.renewal import LockRenewal
 from ferryman.worker.running.start_marks import StartMarks
+from ferryman.worker.settling.buffers import OutcomeBuffer
 from ferryman.worker.settling.outcomes import Completed, CompletedByHandler, Failed, Settlement
-from ferryman.worker.settling.settler import Settler
+from ferryman.worker.settling.writers import CompletionWriter, HandlerCompletionWriter, ReleaseWriter
 from tests.model.interleaving_lines import DEADLOCK, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from ferryman.database.steps import Call, Row
-    from ferryman.worker.claiming.claims import Claim, Claimed
+    from ferryman.worker.claiming.claims import Claim, ClaimReply
     from ferryman.worker.settling.outcomes import Outcome
+    from ferryman.worker.settling.writers import SettlementWriter
     from tests.model.interleaving_lines import Conductor, Line
 
 CLOCK = "select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)"
@@ -36,6 +39,10 @@ class Answers:
 
     done: list[Settlement] = field(default_factory=list)
     refused: list[Settlement] = field(default_factory=list)
+
+    def buffer_of(self, writer: SettlementWriter) -> OutcomeBuffer:
+        """What has `writer` write, and tells of it here."""
+        return OutcomeBuffer(writer, self)  # type: ignore[arg-type]
 
     def report(self, done: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         self.done += done
@@ -121,9 +128,9 @@ class Worker:
 
     # What it asks
 
-    async def claim(self, task_ids: Sequence[int], *, lent: Sequence[Claim], **given: Any) -> Claimed:
+    async def claim(self, task_ids: Sequence[int], *, lent: Sequence[Claim], **given: Any) -> ClaimReply:
         done = [(claim.job_id, claim.token) for claim in lent]
-        return claimed_from_rows(await self.claiming.fetch(self._claim(task_ids, done=done, **given)), self.id)
+        return reply_from_rows(await self.claiming.fetch(self._claim(task_ids, done=done, **given)), self.id)
 
     async def claim_unheard(self, task_ids: Sequence[int], **given: Any) -> None:
         """Claim, and never hear of it."""
@@ -141,22 +148,22 @@ class Worker:
 
     async def complete(self, claims: Sequence[Claim], *, skips: bool) -> Answers:
         answers = Answers()
-        settler = Settler(self.completing, report=answers.report)  # type: ignore[arg-type]
-        await settler._write_completed([Settlement(claim, Completed(0.0)) for claim in claims], skips)
+        buffer = answers.buffer_of(CompletionWriter(self.completing))  # type: ignore[arg-type]
+        await buffer._write([Settlement(claim, Completed(0.0)) for claim in claims], skips)
         return answers
 
     async def give_back(self, claims: Sequence[Claim], outcome: Outcome, *, skips: bool) -> Answers:
         answers = Answers()
-        settler = Settler(self.giving_back, report=answers.report)  # type: ignore[arg-type]
-        await settler._write_released([Settlement(claim, outcome) for claim in claims], skips)
+        buffer = answers.buffer_of(ReleaseWriter(self.giving_back))  # type: ignore[arg-type]
+        await buffer._write([Settlement(claim, outcome) for claim in claims], skips)
         return answers
 
     async def check(self, claims: Sequence[Claim], *, skips: bool) -> Answers:
         """Settle what handlers have completed, or failed to complete, in transactions of their own."""
         answers = Answers()
-        settler = Settler(self.giving_back, report=answers.report)  # type: ignore[arg-type]
+        buffer = answers.buffer_of(HandlerCompletionWriter(self.giving_back))  # type: ignore[arg-type]
         outcome = CompletedByHandler(0.0, FAILED)
-        await settler._write_checked([Settlement(claim, outcome) for claim in claims], skips)
+        await buffer._write([Settlement(claim, outcome) for claim in claims], skips)
         return answers
 
     async def complete_in(self, claim: Claim, line: Line) -> bool:
@@ -183,14 +190,14 @@ class Worker:
         return {claim: future.result() if future.done() else None for claim, future in futures.items()}
 
 
-class _Renewals(LongJobs):
+class _Renewals(LockRenewal):
     """The real ones, on a worker's line."""
 
     def __init__(self, worker: Worker) -> None:
         running: Any = worker.unsettled
         progress: Any = SimpleNamespace(writing=asyncio.Lock())
         connection: Any = SimpleNamespace(fetch=self._fetch)
-        super().__init__(connection, running, progress)
+        super().__init__(connection, running, progress, HeldClaims())
         self.results: dict[Claim, str] = {}
         self._worker = worker
 

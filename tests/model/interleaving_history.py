@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from ferryman.worker.claiming.claims import Claim, Claimed
+    from ferryman.worker.claiming.claims import Claim, ClaimReply
     from ferryman.worker.settling.outcomes import Outcome
     from tests.model.interleaving_lines import Conductor, Errand, Gate, Line
 
@@ -135,7 +135,7 @@ class History:
         """Claim jobs, and complete finished ones in passing."""
         worker.in_hand.update(lent)
 
-        def then(claimed: Claimed) -> None:
+        def then(claimed: ClaimReply) -> None:
             done = [each for each in one_per_job(lent) if claimed.done is None or each.job_id in claimed.done]
             worker.in_hand.difference_update(lent)
             self._has_settled(worker, "done", done, are_gone=True)

@@ -17,7 +17,7 @@ from ferryman.jobs import JobKeyMode, RescheduleJobOptions
 from ferryman.queries.claim import ClaimStatement
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
 from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
-from ferryman.worker.claiming.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import reply_from_rows
 from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
 from tests.model.actions import LOOK, STEP, Actions
 from tests.model.model_database import SECOND, as_time
@@ -163,7 +163,7 @@ class Histories(Actions, RuleBasedStateMachine):
             for held in worker.held
             if held.has_started and held.queue is None and held.claim.worker_id == worker.id
         ][:passing]
-        self.database.do(worker.claimer.give_back_lost())
+        self.database.do(worker.lost.give_back(at_once=True))
         self._give_back_unheard(worker)
         call = search.value(
             worker.id,
@@ -174,7 +174,7 @@ class Histories(Actions, RuleBasedStateMachine):
             forbidden_flags=worker.forbidden_flags,
             done=[held.fence[1:] for held in done],
         )
-        claimed = claimed_from_rows(self.database.fetch(call), worker.id)
+        claimed = reply_from_rows(self.database.fetch(call), worker.id)
         ended = [held.claim.job_id for held in done if self.oracle.settle(*held.fence, None, Completed(0.0))]
         assert (sorted(ended) if claimed.done is None else sorted(claimed.done)) == sorted(ended)
         assert (claimed.done is None) == (len(ended) == len(done))
@@ -182,7 +182,7 @@ class Histories(Actions, RuleBasedStateMachine):
         self.witness["refused in passing"] += len(done) - len(ended)
         for held in done:
             worker.held.remove(held)
-        worker.claimer._lost.heard_of(claimed)
+        worker.lost.heard_of(claimed.claims)
         ideal = self._claimable(worker)[:wanted]
         got = [self.oracle.jobs[claim.job_id] for claim in claimed.claims]
         if claimed.is_window_full:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from ferryman import App
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
 from ferryman.retries import LinearDelay
-from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
 from ferryman.worker.running.start_marks import StartMarks
 from tests.model.model_database import Line
 from tests.model.sweeping import Policy
+from tests.support.claimers import claimer_alone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,16 +90,16 @@ class Worker:
         self.identity = Identity()
         self.line = Line(model_database)
         self.marks = StartMarks(self.line, on_crash if kind == "ahead" else None)
-        self.claimer = Claimer(
+        alone = claimer_alone(
             self.line,
             self.identity,
             self.tasks,
             forbidden_flags=self.forbidden_flags,
-            use_local_time=False,
-            known=lambda: [held.claim for held in self.held],
+            held=lambda: [held.claim for held in self.held],
             clock=float,  # stands still: the tasks keep their numbers, and need not be registered again
         )
-        self.claimer.tasks = tasks
+        self.claimer, self.lost = alone.claimer, alone.lost
+        alone.tasks.learn(tasks)
         self.session_key: int | None = None
         self.held: list[Held] = []
         self.newest_token = 0

@@ -15,6 +15,7 @@ from ferryman import App, Fail, JobSpec, LocalQueueConfig, Retry, Snooze, SyncCl
 from ferryman import traces as tracing_seam
 from ferryman.hooks import BeforeJobRun, HookRegistry, JobStart, Reject
 from tests.observe import child_tasks
+from tests.support.inside import inside
 from tests.support.waiting import until
 from tests.support.workers import due_now, jobs, only_job, run_all, running, worker_of
 
@@ -308,7 +309,7 @@ async def test_an_attempt_that_could_not_end_says_so(
         await has_begun.wait()
         if how == "lost":
             worker._identity.renew()
-            worker._life._running.lose_all_but(worker.worker_id)
+            inside(worker).slots.lose_claims_of_other_ids(worker.worker_id)
             await until(lambda: spans.named("process wait") != [], "the handler is cancelled")
     process = spans.only("process wait")
     expected = ("lost", "ERROR") if how == "lost" else ("interrupted", "UNSET")

@@ -274,6 +274,6 @@ async def _claim_once(session: Session, claimer: Claimer, size: int) -> int:
         claimed = await claimer.claim(wanted, is_announced=True)
         wanted -= len(claimed.claims)
         session.settle(claimed.claims)
-        if not claimer.is_looking_further:
+        if not claimed.is_short:
             break
     return size - wanted

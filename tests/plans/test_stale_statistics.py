@@ -12,7 +12,7 @@ import pytest
 
 from ferryman.queries.claim import claim_jobs
 from ferryman.queries.settle import complete_claims, release_claims
-from ferryman.worker.claiming.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import reply_from_rows
 from tests.support.measuring import JOBS, Session, drain_and_vacuum, session
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def drained(database: str) -> Iterator[Session]:
 
 def _claims(session: Session) -> Sequence[Claim]:
     call = claim_jobs("me", [1], wanted=CLAIM, window=136, now=None, forbidden_flags=None)
-    return claimed_from_rows(session.run(call), "me").claims
+    return reply_from_rows(session.run(call), "me").claims
 
 
 def _completing(claims: Sequence[Claim]) -> Call:

@@ -6,9 +6,12 @@ The database is a dictionary, and a step is whatever comes next.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -26,6 +29,7 @@ from ferryman.recovery.crashes import (
 )
 from ferryman.worker.claiming.claims import Claim
 from ferryman.worker.running.suspects import Suspects
+from tests.support.claimers import holding
 
 FLAGS: dict[Suspicion, tuple[str, ...]] = {
     "none": (),
@@ -64,14 +68,12 @@ class Worker:
     """Whether its start was marked."""
 
     def __post_init__(self) -> None:
-        self.suspects = Suspects(
-            slots=self.world.concurrency,
-            is_held=lambda claim: claim in self.running or claim in self.waiting,
-            is_alone=lambda: not self.running,
-            give_back_waiting=self._give_back_waiting,
-            give_back=self._give_back,
-            is_stopping=lambda: False,
-        )
+        settler: Any = SimpleNamespace(settle=lambda claim, _: self._give_back(claim), left_locked=())
+        stop: Any = SimpleNamespace(begun=asyncio.Event())
+        held = holding(lambda: [*self.running, *self.waiting])
+        self.suspects = Suspects(concurrency=self.world.concurrency, held=held, settler=settler, stop=stop)
+        source: Any = SimpleNamespace(give_back=self._give_back_waiting)
+        self.suspects.watch(self.running, source)
 
     def claim(self) -> None:
         if self.suspects.wants_room:

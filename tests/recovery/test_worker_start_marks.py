@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -255,7 +256,8 @@ async def test_a_job_that_starts_while_the_list_that_names_it_is_on_its_way_is_m
     waiting = [first, second]
     identity = Identity()
     identity.id = "me"
-    listing = WaitingList(Connection(), identity, waiting=lambda: waiting, seconds=60)  # type: ignore[arg-type]
+    listing = WaitingList(Connection(), identity, seconds=60)  # type: ignore[arg-type]
+    listing.draw_from(SimpleNamespace(held_claims=waiting))
     writing = asyncio.create_task(listing.write())
     await sent.wait()
     waiting.remove(first)  # it starts

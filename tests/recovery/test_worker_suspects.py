@@ -15,6 +15,7 @@ from ferryman.recovery.crashes import ALONE_FLAG, CRASHED_FLAG, SUSPECT_FLAG
 from ferryman.worker.claiming.claims import Claim
 from ferryman.worker.running import suspects
 from ferryman.worker.running.suspects import Suspects
+from tests.support.claimers import holding
 from tests.support.rhythms import PATIENT, recovery_of
 from tests.support.tables import Tables
 from tests.support.waiting import until
@@ -138,14 +139,9 @@ def test_a_job_that_must_run_alone_does_not_wait_for_ever_while_suspects_come_an
 ) -> None:
     now, held = 0.0, []
     monkeypatch.setattr(suspects, "time", SimpleNamespace(monotonic=lambda: now))
-    kept = Suspects(
-        slots=8,
-        is_held=lambda claim: claim in held,
-        is_alone=lambda: False,
-        give_back_waiting=lambda: None,
-        give_back=lambda _: pytest.fail("given back"),
-        is_stopping=lambda: False,
-    )
+    settler: Any = SimpleNamespace(settle=lambda *_: pytest.fail("given back"), left_locked=())
+    stop: Any = SimpleNamespace(begun=asyncio.Event())
+    kept = Suspects(concurrency=8, held=holding(lambda: held), settler=settler, stop=stop)
     claim = Claim(1, 1, "{}", None, 0, "worker", (), 0, crash_flags=(CRASHED_FLAG, SUSPECT_FLAG))
     assert kept.forbidden_flags() == ()
     held.append(claim)

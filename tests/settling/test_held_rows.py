@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -11,8 +12,8 @@ import pytest
 from ferryman import App, LocalQueueConfig
 from ferryman.retries import FixedDelay
 from ferryman.worker.claiming.claims import Claim
-from ferryman.worker.settling.buffers import Lane
-from ferryman.worker.settling.outcomes import Completed, Settlement
+from ferryman.worker.settling.buffers import OutcomeBuffer
+from ferryman.worker.settling.outcomes import Completed, Settlement, Written
 from tests.settling.endings import COMPLETED, FAILED, INTERRUPTION, ROLLED_BACK, UNSTARTED, Ending
 from tests.settling.neighbours import NOBODY, QUEUE_LOCKED, ROW_LOCKED, Cell, neighbours_of
 from tests.settling.stage import MODES, Stage
@@ -22,7 +23,7 @@ from tests.support.waiting import until
 from tests.support.workers import running, worker_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from tests.support.tables import Tables
 
@@ -205,40 +206,46 @@ async def test_rows_that_are_tried_again_all_the_time_do_not_keep_others_from_be
     tries = 0
     written: list[Settlement] = []
 
-    async def write(settlements: Sequence[Settlement], _: bool) -> Sequence[Settlement]:
+    async def write(settlements: Sequence[Settlement]) -> Written:
         nonlocal tries
         tries += held in settlements
         await asyncio.sleep(0)
         written.extend(each for each in settlements if each is not held)
-        return [held] if held in settlements else []
+        return Written((), held=[held] if held in settlements else [])
 
-    lane = Lane("completing jobs", write, lambda *_: None)
-    running_lane = asyncio.create_task(lane.run())
-    lane.put(held)
+    buffer = buffer_of(write)
+    writing = asyncio.create_task(buffer.run())
+    buffer.put(held)
     await until(lambda: tries > 1, "the held row is tried again")
-    lane.put(free)
+    buffer.put(free)
     await until(lambda: written, "the other one is written")
-    running_lane.cancel()
+    writing.cancel()
     assert written == [free]
 
 
-async def test_a_lane_is_empty_as_soon_as_the_last_held_row_is_written() -> None:
+async def test_a_buffer_is_empty_as_soon_as_the_last_held_row_is_written() -> None:
     """A worker that shuts down waits for that."""
     tries = 0
 
-    async def write(settlements: Sequence[Settlement], _: bool) -> Sequence[Settlement]:
+    async def write(settlements: Sequence[Settlement]) -> Written:
         nonlocal tries
         tries += 1
-        return settlements if tries < 3 else []
+        return Written((), held=settlements if tries < 3 else [])
 
-    lane = Lane("completing jobs", write, lambda *_: None)
-    running_lane = asyncio.create_task(lane.run())
-    lane.put(completion_of(1))
-    assert not lane.empty.is_set()
-    await until(lambda: not lane.unsettled, "the held row is written")
-    await until(lane.empty.is_set, "the lane says so")
-    running_lane.cancel()
+    buffer = buffer_of(write)
+    writing = asyncio.create_task(buffer.run())
+    buffer.put(completion_of(1))
+    assert not buffer.empty.is_set()
+    await until(lambda: not buffer.unsettled, "the held row is written")
+    await until(buffer.empty.is_set, "the buffer says so")
+    writing.cancel()
     assert tries == 3
+
+
+def buffer_of(write: Callable[[Sequence[Settlement]], Awaitable[Written]]) -> OutcomeBuffer:
+    writer: Any = SimpleNamespace(duty="completing jobs", write=lambda settlements, **_: write(settlements))
+    settler: Any = SimpleNamespace(report=lambda *_: None)
+    return OutcomeBuffer(writer, settler)
 
 
 def completion_of(job_id: int) -> Settlement:

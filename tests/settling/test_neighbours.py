@@ -181,7 +181,7 @@ async def test_an_outcome_that_meets_the_renewal_of_its_lock_is_written(
     async with stage.set_up(monkeypatch, concurrency=3):
         before = [tables.job(job["id"])["locked_at"] for job in stage.jobs.values()]
         pull(brake, RENEWALS)
-        renewing = asyncio.create_task(inside(stage.worker).long_jobs.look())
+        renewing = asyncio.create_task(inside(stage.worker).renewal.look())
         await until(lambda: waiting_at_brake(tables, RENEWALS) == 1, "the renewal is under way")
         await stage.join(Cell(NOBODY, commits=True, is_queued=False))
         stage.let_end()

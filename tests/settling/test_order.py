@@ -11,7 +11,7 @@ import pytest
 
 from ferryman import App, LocalQueueConfig, WorkerRecoveryConfig
 from ferryman.hooks import HookRegistry, LocalQueueReturnJobs
-from ferryman.worker.duties.recovery_duty import Recovering
+from ferryman.worker.start_guard import StartGuard
 from tests.support.waiting import somebody_waits_for_a_lock, until
 from tests.support.workers import run_all, running, worker_of
 
@@ -140,7 +140,7 @@ async def test_a_claim_that_comes_back_to_a_worker_that_may_be_dead_leaves_the_o
     turns: Turns, tables: Tables, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_fenced = False
-    monkeypatch.setattr(Recovering, "is_fenced", lambda _: is_fenced)
+    monkeypatch.setattr(StartGuard, "is_fenced", property(lambda _: is_fenced))
     due = turns.add()
     recovery = WorkerRecoveryConfig(enabled=True)  # which sweeps once a minute, and beats too seldom to get in between
 

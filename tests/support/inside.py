@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ferryman.worker.claiming.local_queue import LocalQueue
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ferryman import Worker
     from ferryman.database.pools import AsyncPool
     from ferryman.worker.claiming.claimer import Claimer
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.claiming.local_queue import LocalQueue
-    from ferryman.worker.claiming.lost_replies import LostClaims
-    from ferryman.worker.claiming.renewal import LongJobs
+    from ferryman.worker.claiming.lost_replies import LostReplies
+    from ferryman.worker.claiming.renewal import LockRenewal
     from ferryman.worker.claiming.waiting_list import WaitingList
     from ferryman.worker.identity import Identity
-    from ferryman.worker.life import Life
+    from ferryman.worker.parts import Parts
+    from ferryman.worker.running.slots import Slots
 
 
 class Inside:
@@ -40,11 +44,16 @@ class Inside:
 
     @property
     def claimer(self) -> Claimer:
-        return self._life._claimer
+        return self._parts.claimer
+
+    @property
+    def task_numbers(self) -> list[int]:
+        """The numbers that its tasks have now."""
+        return [*self._parts.tasks.ids]
 
     def looks_near_again(self) -> None:
         """Let it look for jobs in the cheapest way, as it does some time after it had to look further."""
-        self._life._claimer._reaching._until = 0.0
+        self._parts.claimer._planner._until = 0.0
 
     @property
     def identity(self) -> Identity:
@@ -54,76 +63,89 @@ class Inside:
     @property
     def pool(self) -> AsyncPool:
         """Its connections."""
-        return self._life._client.pool
+        return self._parts._client.pool
 
     @property
-    def lost_claims(self) -> LostClaims:
+    def lost_replies(self) -> LostReplies:
         """What looks for claims whose replies were lost."""
-        return self._life._claimer._lost
+        return self._parts.lost
 
     @property
     def local_queue(self) -> LocalQueue:
-        assert self._life._local_queue is not None, "the worker has no local queue"
-        return self._life._local_queue
+        assert isinstance(self._parts.source, LocalQueue), "the worker has no local queue"
+        return self._parts.source
 
     @property
     def waiting_list(self) -> WaitingList:
         """What tells sweepers which jobs have not started."""
-        assert self._life._waiting_list is not None, "the worker does not claim ahead, or does not register"
-        return self._life._waiting_list
+        assert self._parts.waiting_list is not None, "the worker does not claim ahead, or does not register"
+        return self._parts.waiting_list
 
     @property
-    def long_jobs(self) -> LongJobs:
+    def renewal(self) -> LockRenewal:
         """What looks for old locks."""
-        return self._life._long_jobs
+        return self._parts.renewal
+
+    @property
+    def slots(self) -> Slots:
+        """The jobs that run."""
+        return self._parts.slots
 
     @property
     def leases(self) -> list[Claim]:
         """The claims whose handlers may ask for their lease."""
-        return [*self._life._running._attempts._leases]
+        return [*self._parts.slots._attempts._leases]
 
     @property
     def progress(self) -> list[Claim]:
         """The claims whose progress is known, or was."""
-        progress = self._life._progress
+        progress = self._parts.progress
         return [*progress._told, *progress._written, *progress._ended]
 
     @property
     def running(self) -> list[Claim]:
         """The claims of the jobs that run."""
-        return self._life._running.claims
+        return self._parts.slots.held_claims
+
+    @property
+    def held(self) -> list[Claim]:
+        """Every claim that it holds."""
+        return [*self._parts.held]
 
     @property
     def held_up(self) -> int:
         """How many outcomes wait for others to let go of their rows."""
-        return sum(len(lane._held_up) for lane in self._life._settler._lanes)
+        return sum(len(buffer._held_up) for buffer in self._parts.settler._buffers)
 
     @property
     def is_listening(self) -> bool:
         """Whether it hears of new jobs."""
-        return self.is_alive and self._life._listener is not None and self._life._listener.is_listening
+        return self.is_alive and self._parts.listener is not None and self._parts.listener.is_listening
 
     @property
     def is_fenced(self) -> bool:
         """Whether others may take it for dead."""
-        return self._life._is_fenced()
+        return self._parts.guard.is_fenced
 
     def suspend(self, seconds: float) -> None:
-        """Let the clock of its lease go on by so much, as if the machine had been suspended for as long."""
-        assert self._life._recovering is not None, "the worker does not recover"
-        beats = self._life._recovering._beats
-        clock = beats.clock
-        beats.clock = lambda: clock() + seconds
+        """Let the clock of its safety window go on by so much, as if the machine had been suspended for as long."""
+        assert self._parts.recovery is not None, "the worker does not recover"
+        for part in (self._parts.guard, self._parts.recovery._beats):
+            part.clock = _ahead(part.clock, seconds)
 
     @property
     def is_held_back(self) -> bool:
         """Whether it may claim nothing for now."""
-        return self._life._is_held_back()
+        return self._parts.source._parts.is_held_back
 
     @property
-    def _life(self) -> Life:
+    def _parts(self) -> Parts:
         assert self._worker._life is not None, "the worker does not run"
-        return self._worker._life
+        return self._worker._life.parts
+
+
+def _ahead(clock: Callable[[], float], seconds: float) -> Callable[[], float]:
+    return lambda: clock() + seconds
 
 
 def inside(worker: Worker) -> Inside:

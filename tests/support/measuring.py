@@ -15,11 +15,13 @@ from ferryman.database.statements import Style, load_statement
 from ferryman.queries.settle import complete_claims
 from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
+from tests.support.claimers import registered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ferryman.database.steps import Call
+    from ferryman.worker.claiming.claimer import Claimer
     from ferryman.worker.claiming.claims import Claim
 
 SCHEMA = SchemaName("graphile_worker")
@@ -106,8 +108,7 @@ def session(dsn: str) -> Iterator[Session]:
 
 async def claimer_on(session: Session) -> Claimer:
     """The real one, for the task `mine`."""
-    claimer = Claimer(session, WORKER, ["mine"], forbidden_flags=(), use_local_time=False)
-    await claimer.register()
+    claimer = await registered(session, WORKER, ["mine"])
     session.readings.clear()
     return claimer
 

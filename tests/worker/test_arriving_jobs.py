@@ -12,9 +12,9 @@ import pytest
 from ferryman import CleanupTask, JobSpec, RawJobSpec
 from ferryman.errors import ConfigurationError
 from ferryman.worker import LocalQueueConfig
+from ferryman.worker.claiming.claim_backoff import BURST, PER_SECOND
 from ferryman.worker.claiming.claimer import Claimer
-from ferryman.worker.claiming.direct import ClaimLoop
-from ferryman.worker.claiming.vain_claims import BURST, PER_SECOND
+from ferryman.worker.claiming.direct import DirectSource
 from tests.support.inside import inside
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
@@ -86,9 +86,9 @@ async def test_announcements_are_heard_while_every_slot_is_busy_and_cost_no_clai
 ) -> None:
     """They are hints: as long as nothing can be started, one that is remembered is as good as fifty."""
     heard, claims, go_on, ran = 0, 0, asyncio.Event(), 0
-    wake, claim = ClaimLoop.wake, Claimer.claim
+    wake, claim = DirectSource.wake, Claimer.claim
 
-    def count(self: ClaimLoop) -> None:
+    def count(self: DirectSource) -> None:
         nonlocal heard
         heard += 1
         wake(self)
@@ -104,7 +104,7 @@ async def test_announcements_are_heard_while_every_slot_is_busy_and_cost_no_clai
         ran += 1
         await go_on.wait()
 
-    monkeypatch.setattr(ClaimLoop, "wake", count)
+    monkeypatch.setattr(DirectSource, "wake", count)
     monkeypatch.setattr(Claimer, "claim", counted)
     await client.add_raw_job("stay")
     worker = worker_of(app, concurrency=1)
@@ -259,7 +259,7 @@ async def test_a_worker_runs_only_once(app: App, database: str) -> None:
     worker = worker_of(app)
     await worker.run_once()
 
-    with pytest.raises(ConfigurationError, match="has run already"):
+    with pytest.raises(ConfigurationError, match="has already run"):
         await worker.run()
 
 

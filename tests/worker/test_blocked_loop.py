@@ -44,7 +44,7 @@ async def test_the_log_names_task_job_file_and_line_while_the_loop_is_blocked(
     line = hog.function.__code__.co_firstlineno + 2
     job = await client.add_job(hog.job())
     async with running(worker_of(app, blocked_loop_threshold=PATIENCE)):
-        await until(lambda: "went on after" in caplog.text.partition("task 'hog'")[2], "the loop went on")
+        await until(lambda: "is no longer blocked" in caplog.text.partition("task 'hog'")[2], "the loop went on")
 
     assert was_told.is_set()
     said = [record.getMessage() for record in caplog.records if "event loop" in record.getMessage()]
@@ -52,7 +52,7 @@ async def test_the_log_names_task_job_file_and_line_while_the_loop_is_blocked(
     told, after = said[place : place + 2]
     assert f"by task 'hog' (job {job.id}), at {__file__}:{line} in hog;" in told
     assert "Make the task a plain `def`" in told
-    assert after.startswith("the event loop went on after ")
+    assert after.startswith("the event loop is no longer blocked, after ")
 
 
 async def test_a_handler_that_waits_blocks_nobody(app: App, client: Client, caplog: pytest.LogCaptureFixture) -> None:

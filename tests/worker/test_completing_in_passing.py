@@ -16,22 +16,41 @@ from ferryman.queries.claim import ClaimStatement
 from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
 from ferryman.worker.running import slots as running_module
+from ferryman.worker.settling.buffers import Loan
+from ferryman.worker.settling.outcomes import Completed, Settlement
+from tests.support.claimers import registered
 from tests.support.waiting import until
 from tests.support.workers import jobs, running, worker_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ferryman.database.steps import Call
+    from ferryman.worker.claiming.claimer import Claimer
+    from ferryman.worker.claiming.claims import Claim
 
 pytestmark = pytest.mark.claims
+
+
+class Finished(Loan):
+    """Lends finished jobs to a claim, which says by their ids what was deleted: None if it was all of them."""
+
+    def __init__(self, *claims: Claim) -> None:
+        super().__init__(None, [Settlement(claim, Completed(0.0)) for claim in claims])
+        self.deleted: object = "nothing was said"
+
+    def lend(self, _: str) -> Finished:
+        return self
+
+    def completed(self, job_ids: Collection[int] | None) -> None:
+        self.deleted = job_ids
 
 
 @pytest.fixture
 async def claimer(client: Client) -> Claimer:
     await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(4)])
     connection = TimedDatabase(client.pool, client.schema)
-    made = Claimer(connection, Identity(), ["work"], forbidden_flags=(), use_local_time=False)
-    await made.register()
-    return made
+    return await registered(connection, Identity(), ["work"])
 
 
 def _left(connection: psycopg.Connection) -> list[int]:
@@ -41,25 +60,28 @@ def _left(connection: psycopg.Connection) -> list[int]:
 async def test_finished_jobs_are_deleted_by_the_next_claim(claimer: Claimer, connection: psycopg.Connection) -> None:
     first, second = (await claimer.claim(2)).claims
 
-    claimed = await claimer.claim(1, lambda _: [first, second])
+    finished = Finished(first, second)
+    claimed = await claimer.claim(1, finished)
 
-    assert (claimed.done, len(claimed.claims)) == (None, 1)
+    assert (finished.deleted, len(claimed.claims)) == (None, 1)
     assert _left(connection) == [3, 4]
 
 
 async def test_finished_jobs_are_deleted_also_when_there_is_nothing_to_claim(
     claimer: Claimer, connection: psycopg.Connection
 ) -> None:
-    claims = (await claimer.claim(4)).claims
-    assert (await claimer.claim(4, lambda _: claims)).done is None
+    finished = Finished(*(await claimer.claim(4)).claims)
+    await claimer.claim(4, finished)
+    assert finished.deleted is None
     assert _left(connection) == []
 
 
 async def test_claims_of_different_moments_are_completed_together(
     claimer: Claimer, connection: psycopg.Connection
 ) -> None:
-    claims = [*(await claimer.claim(1)).claims, *(await claimer.claim(2)).claims]
-    assert (await claimer.claim(1, lambda _: claims)).done is None
+    finished = Finished(*(await claimer.claim(1)).claims, *(await claimer.claim(2)).claims)
+    await claimer.claim(1, finished)
+    assert finished.deleted is None
     assert _left(connection) == [4]
 
 
@@ -70,7 +92,9 @@ async def test_a_job_that_was_taken_away_is_left_alone(
     first, second = (await claimer.claim(2)).claims
     connection.execute(f"update graphile_worker._private_jobs set {change} where id = %s", [second.job_id])
 
-    assert (await claimer.claim(1, lambda _: [first, second])).done == [first.job_id]
+    finished = Finished(first, second)
+    await claimer.claim(1, finished)
+    assert finished.deleted == [first.job_id]
     assert _left(connection) == [2, 3, 4]
 
 
@@ -82,7 +106,9 @@ async def test_a_claim_that_is_older_than_the_lock_completes_nothing(
     [second] = (await claimer.claim(1)).claims
     first.token, second.token = second.token, first.token
 
-    assert (await claimer.claim(1, lambda _: [first, second])).done == []
+    finished = Finished(first, second)
+    await claimer.claim(1, finished)
+    assert finished.deleted == []
     assert _left(connection) == [1, 2, 3, 4]
 
 
@@ -93,9 +119,10 @@ async def test_a_row_that_somebody_has_locked_is_not_waited_for(
     with psycopg.connect(database) as holder:
         holder.execute("select from graphile_worker._private_jobs where id = %s for update", [first.job_id])
         async with asyncio.timeout(30):
-            claimed = await claimer.claim(1, lambda _: [first, second])
+            finished = Finished(first, second)
+            claimed = await claimer.claim(1, finished)
 
-    assert (claimed.done, len(claimed.claims)) == ([second.job_id], 1)
+    assert (finished.deleted, len(claimed.claims)) == ([second.job_id], 1)
     assert _left(connection) == [1, 3, 4]
 
 
@@ -132,7 +159,7 @@ async def test_small_jobs_cost_one_statement_for_each_group(
         return await fetch(self, call)
 
     monkeypatch.setattr(TimedDatabase, "fetch", note)
-    monkeypatch.setattr(running_module, "SECONDS_OF_A_TURN", 60.0)
+    monkeypatch.setattr(running_module, "TURN_SECONDS", 60.0)
     app = App(database)
 
     @app.task

@@ -15,7 +15,7 @@ from ferryman import App, JobSpec, WorkerContext
 from ferryman.errors import LeaseLostError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused
 from ferryman.worker.identity import Identity
-from ferryman.worker.settling.settler import Settler
+from ferryman.worker.settling.writers import FencedWriter
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
 from tests.worker import process_tasks
@@ -134,14 +134,14 @@ async def test_a_job_that_was_given_back_after_a_rollback_has_failed_even_if_ano
             await ctx.complete_in(mine)
             await mine.rollback()
 
-    write = Settler._written
+    write = FencedWriter._send
 
-    async def write_and_lose(settler: Settler, *settlements: Any, **options: Any) -> Any:
-        written = await write(settler, *settlements, **options)
+    async def write_and_lose(writer: FencedWriter, *settlements: Any, **options: Any) -> Any:
+        written = await write(writer, *settlements, **options)
         connection.execute("delete from graphile_worker._private_jobs where locked_at is null")
         return written
 
-    monkeypatch.setattr(Settler, "_written", write_and_lose)
+    monkeypatch.setattr(FencedWriter, "_send", write_and_lose)
     hooks = HookRegistry()
     told = events_of(hooks)
     await client.add_job(send.job())

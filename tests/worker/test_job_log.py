@@ -138,7 +138,7 @@ async def test_each_step_of_a_shutdown_is_one_line(app: App, client: Client, cap
         "worker_started", "worker_stopping", "jobs_cancelled", "outcomes_pending", "job_interrupted", "worker_stopped",
     ]  # fmt: skip
     assert [record.getMessage().partition(worker.worker_id)[2] for record in (ours[0], ours[1], ours[5])] == [
-        " runs 1 task",
+        " started with 1 task",
         " is stopping; waiting up to 0 s for 1 job to end",
         " stopped; its jobs: 0 completed, 0 failed, 1 given back",
     ]

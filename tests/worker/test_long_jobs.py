@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ferryman import Client, Worker
     from ferryman.embedded import EmbeddedPostgres
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.claiming.renewal import LongJobs
+    from ferryman.worker.claiming.renewal import LockRenewal
 
 pytestmark = pytest.mark.claims
 
@@ -105,9 +105,9 @@ def brake(database: str, connection: psycopg.Connection) -> Iterator[psycopg.Con
         yield opened
 
 
-def watch(worker: Worker) -> LongJobs:
+def watch(worker: Worker) -> LockRenewal:
     """The part of a running worker that looks for old locks."""
-    return inside(worker).long_jobs
+    return inside(worker).renewal
 
 
 def held_by(worker: Worker) -> list[Claim]:
@@ -370,7 +370,7 @@ async def test_what_was_claimed_and_never_heard_of_goes_back_and_renewed_jobs_st
                 f"update graphile_worker.{table} set locked_at = now(), locked_by = %s where locked_at is null",
                 [worker.worker_id],
             )
-        lost = inside(worker).lost_claims
+        lost = inside(worker).lost_replies
         lost.suspect(worker.worker_id)
         await lost.give_back(at_once=True)
         assert [(job.id, job.locked_by) for job in jobs(scene.connection)] == [

@@ -13,7 +13,7 @@ import pytest
 from ferryman import App
 from ferryman.queries.claim import ClaimStatement, claim_plain_jobs
 from ferryman.worker.claiming import search
-from ferryman.worker.claiming.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import reply_from_rows
 from tests.support import versions
 from tests.support.measuring import JOBS, QUEUES, claimer_on, session
 from tests.support.waiting import until
@@ -101,7 +101,7 @@ def _expected(rows: Sequence[Row], busy: set[int], wanted: int) -> list[int]:
 def _claim(table: Session, *, wanted: int, window: int = PLENTY, search: ClaimStatement) -> tuple[list[int], bool]:
     call = search.value("me", MINE, wanted=wanted, window=window, now=NOW, forbidden_flags=["no"])
     with table.cursor.connection.transaction(force_rollback=True):
-        claimed = claimed_from_rows(table.run(call), "me")
+        claimed = reply_from_rows(table.run(call), "me")
     return [claim.job_id for claim in claimed.claims], claimed.is_window_full
 
 
@@ -133,7 +133,7 @@ def test_a_job_that_is_never_due_is_not_waited_for(table: Session, search: Claim
     table.execute(f"insert into {JOBS} (task_id, run_at) values (1, 'infinity')")
     call = search.value("me", MINE, wanted=9, window=9, now=NOW, forbidden_flags=None)
 
-    claimed = claimed_from_rows(table.run(call), "me")
+    claimed = reply_from_rows(table.run(call), "me")
 
     assert (claimed.claims, claimed.next_due_in) == ([], None)
 
@@ -143,7 +143,7 @@ def test_a_plain_claim_says_when_the_next_job_is_due(table: Session) -> None:
         table.cursor.execute(f"insert into {JOBS} (task_id, run_at) values (1, $1)", [f"{run_at}+00"])
     call = claim_plain_jobs("me", MINE, wanted=9, window=9, now=NOW, forbidden_flags=None)
 
-    claimed = claimed_from_rows(table.run(call), "me")
+    claimed = reply_from_rows(table.run(call), "me")
 
     assert [claim.job_id for claim in claimed.claims] == [1]
     assert (claimed.is_window_full, claimed.next_due_in, claimed.took_all) == (False, 5.0, True)
@@ -154,7 +154,7 @@ def test_a_plain_claim_says_if_another_job_is_due(table: Session, other: str) ->
     table.execute(f"insert into {JOBS} (task_id, run_at) values (1, '2029-12-30'), ({other})")
     call = claim_plain_jobs("me", MINE, wanted=1, window=9, now=NOW, forbidden_flags=None)
 
-    claimed = claimed_from_rows(table.run(call), "me")
+    claimed = reply_from_rows(table.run(call), "me")
 
     assert [claim.job_id for claim in claimed.claims] == [1]
     assert (claimed.is_window_full, claimed.took_all) == (False, False)
@@ -213,9 +213,9 @@ async def behind(table: Session, monkeypatch: pytest.MonkeyPatch) -> Claimer:
 async def _all(claimer: Claimer) -> list[int]:
     ids: list[int] = []
     while True:
-        claims = (await claimer.claim(4)).claims
-        ids += [claim.job_id for claim in claims]
-        if not claims and not claimer.is_looking_further:
+        claimed = await claimer.claim(4)
+        ids += [claim.job_id for claim in claimed.claims]
+        if not claimed.claims and not claimed.is_short:
             return ids
 
 

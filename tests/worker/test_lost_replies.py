@@ -19,8 +19,8 @@ from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, Wo
 from ferryman.queries.claim import return_lost_claims
 from ferryman.retries import FixedDelay
 from ferryman.worker.claiming import lost_replies
-from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
+from tests.support.claimers import registered
 from tests.support.network import Proxy
 from tests.support.waiting import until
 from tests.support.workers import jobs, queues, running, worker_of
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ferryman import Worker
     from ferryman.database.steps import Call, Row
     from ferryman.embedded import EmbeddedPostgres
+    from ferryman.worker.claiming.claimer import Claimer
     from ferryman.worker.claiming.claims import Claim
 
 pytestmark = pytest.mark.claims
@@ -172,8 +173,7 @@ async def claiming(proxy: Proxy) -> AsyncIterator[Claiming]:
     known: list[Claim] = []
     async with Client(proxy.dsn, max_connections=1) as client:
         connection, identity = TimedDatabase(client.pool, client.schema), Identity()
-        claimer = Claimer(connection, identity, ["work"], forbidden_flags=(), use_local_time=False, known=lambda: known)
-        await claimer.register()
+        claimer = await registered(connection, identity, ["work"], held=lambda: known)
         yield Claiming(claimer, known, identity.id)
 
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from ferryman.queries.claim import ClaimStatement
-from ferryman.worker.claiming.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import reply_from_rows
 from tests.support.measuring import JOBS, QUEUES, session
 from tests.support.waiting import until
 
@@ -96,7 +96,7 @@ def _put(table: Session, behind: int) -> None:
 
 def _claim(table: Session, search: ClaimStatement, *, wanted: int = 10) -> list[int]:
     call = search.value("me", [1], wanted=wanted, window=200, now=None, forbidden_flags=None)
-    return [claim.job_id for claim in claimed_from_rows(table.run(call), "me").claims]
+    return [claim.job_id for claim in reply_from_rows(table.run(call), "me").claims]
 
 
 @pytest.mark.parametrize("behind", [0, 300])

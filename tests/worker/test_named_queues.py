@@ -11,7 +11,7 @@ import pytest
 
 from ferryman import JobSpec, RawJobSpec, WorkerContext
 from ferryman.queries.claim import ClaimStatement
-from ferryman.worker.claiming.claims import claimed_from_rows
+from ferryman.worker.claiming.claims import reply_from_rows
 from tests.support.measuring import JOBS, QUEUES, WORKER, session
 from tests.support.waiting import until
 from tests.support.workers import jobs, only_job, queues, run_all, running, worker_of
@@ -198,7 +198,7 @@ def test_a_queue_is_in_the_order_of_ids_however_its_rows_have_moved(
     order = []
     for _ in range(5):
         call = search.value(WORKER.id, [1, 3], wanted=wanted, window=10, now=None, forbidden_flags=None)
-        claims = claimed_from_rows(table.run(call), WORKER.id).claims
+        claims = reply_from_rows(table.run(call), WORKER.id).claims
         order += [claim.job_id for claim in claims]
         table.settle(claims)
     assert order == [1, 2, 3, 4, 5]

@@ -13,8 +13,8 @@ from ferryman import CleanupTask, JobSpec, RawJobSpec, Retry, WorkerContext
 from ferryman.database.timed import TimedDatabase
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.worker.claiming import search
-from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
+from tests.support.claimers import registered
 from tests.support.waiting import until
 from tests.support.workers import run_all, running, worker_of
 
@@ -180,14 +180,13 @@ async def test_an_urgent_job_of_a_task_that_was_cleaned_away_does_not_wait_until
 ) -> None:
     """A claim that finds jobs does not say whether all tasks still exist, so their numbers are read now and then."""
     connection = TimedDatabase(client.pool, client.schema)
-    claimer = Claimer(connection, Identity(), ["bulk", "urgent"], forbidden_flags=(), use_local_time=False)
-    await claimer.register()
+    claimer = await registered(connection, Identity(), ["bulk", "urgent"])
     await client.add_raw_jobs([RawJobSpec("bulk", {})] * 3)
     assert (await client.cleanup([CleanupTask.GC_TASK_IDENTIFIERS])).task_identifiers == ("urgent",)
     urgent = await client.add_raw_job("urgent", {}, JobSpec(priority=-100))
 
     [before] = (await claimer.claim(1)).claims
-    monkeypatch.setattr("ferryman.worker.claiming.claimer.SECONDS_BETWEEN_REGISTRATIONS", 0.0)
+    monkeypatch.setattr("ferryman.worker.claiming.task_numbers.SECONDS_BETWEEN_REGISTRATIONS", 0.0)
     [after] = (await claimer.claim(1)).claims
 
     assert (before.job_id == urgent.id, after.job_id) == (False, urgent.id)

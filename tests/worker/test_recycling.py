@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ferryman import RawJobSpec, WorkerOptions
 from ferryman.errors import ConfigurationError
-from ferryman.worker import LocalQueueConfig, life
+from ferryman.worker import LocalQueueConfig, parts
 from ferryman.worker.claiming.claims import Claim
 from ferryman.worker.duties import recycling
+from ferryman.worker.identity import Identity
 from ferryman.worker.memory import resident_bytes
 from ferryman.worker.settling.outcomes import Completed
 from tests.support.logs import logged
@@ -138,7 +140,8 @@ async def test_a_worker_that_uses_too_much_memory_from_the_start_runs_a_job_firs
     async def attempt(*_: object) -> Completed:
         return Completed(0.0)
 
-    made = recycling.Recycling(max_jobs=None, max_memory=1, retire=reasons.append)
+    stop: Any = SimpleNamespace(begun=asyncio.Event(), retire=reasons.append)
+    made = recycling.Recycling(Identity(), stop, max_jobs=None, max_memory=1)
     watching = asyncio.create_task(made.watch())
     for _ in range(10):
         await asyncio.sleep(0)  # with no time between them, it looks at each turn of the loop
@@ -152,12 +155,12 @@ async def test_a_worker_that_uses_too_much_memory_from_the_start_runs_a_job_firs
 async def test_the_limits_of_child_processes_are_those_of_the_worker(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
 
-    class Pool(life.ChildPool):
+    class Pool(parts.ChildPool):
         def __init__(self, size: int, **limits: int | None) -> None:
             given.append((size, limits))
             super().__init__(size, **limits)
 
-    monkeypatch.setattr(life, "ChildPool", Pool)
+    monkeypatch.setattr(parts, "ChildPool", Pool)
     await run_all(app, concurrency=3, child_max_jobs=7, child_max_memory=512 * MEGABYTES)
     assert given == [(3, {"max_jobs": 7, "max_memory": 512 * MEGABYTES})]
 

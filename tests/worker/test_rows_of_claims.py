@@ -66,14 +66,14 @@ async def test_large_payloads_of_others_are_not_kept(
     async def work(text: str) -> None: ...
 
     await client.add_raw_jobs([RawJobSpec("work", {"text": "x" * 600}) for _ in range(3)])
-    claimed_from_rows = claims.claimed_from_rows
+    reply_from_rows = claims.reply_from_rows
 
-    def note(rows: Any, worker_id: str) -> claims.Claimed:
-        claimed = claimed_from_rows(rows, worker_id)
+    def note(rows: Any, worker_id: str) -> claims.ClaimReply:
+        claimed = reply_from_rows(rows, worker_id)
         kept.extend(len(claim.rows) for claim in claimed.claims)
         return claimed
 
-    monkeypatch.setattr("ferryman.worker.claiming.claimer.claimed_from_rows", note)
+    monkeypatch.setattr("ferryman.worker.claiming.claimer.reply_from_rows", note)
     await worker_of(app).run_once()
     assert kept == [1, 1, 1]
 

@@ -12,7 +12,7 @@ from ferryman import JobSpec, RawJobSpec
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused
 from ferryman.queries.settle import find_jobs
-from ferryman.worker.settling import buffers, settler
+from ferryman.worker.settling import buffers, writers
 from tests.support.inside import inside
 from tests.support.logs import logged
 from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
@@ -159,7 +159,7 @@ async def test_a_job_that_can_neither_be_deleted_nor_changed_stays_locked_alone(
 async def test_no_more_jobs_are_claimed_while_too_many_outcomes_wait(
     app: App, client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ferryman.worker.life.MOST_UNSETTLED_PER_SLOT", 3)
+    monkeypatch.setattr("ferryman.worker.settling.backlog.MOST_UNSETTLED_PER_SLOT", 3)
     ran = []
 
     @app.task
@@ -243,7 +243,7 @@ async def test_an_outcome_that_meets_an_unexpected_error_is_left_alone_and_the_o
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    give_back = settler.giving_back
+    give_back = writers.giving_back
     odd: set[int] = set()
 
     def encode(settlements: Sequence[Settlement]) -> Call:
@@ -251,7 +251,7 @@ async def test_an_outcome_that_meets_an_unexpected_error_is_left_alone_and_the_o
             raise RuntimeError("an error that nobody has thought of")
         return give_back(settlements)
 
-    monkeypatch.setattr(settler, "giving_back", encode)
+    monkeypatch.setattr(writers, "giving_back", encode)
 
     @app.task
     async def end(number: int) -> None:
@@ -269,21 +269,21 @@ async def test_an_outcome_that_meets_an_unexpected_error_is_left_alone_and_the_o
         assert (jobs(connection)[-1].id, jobs(connection)[-1].locked_by) == (more.id, None)
 
 
-async def test_a_lane_that_dies_is_noticed_at_once_and_started_again(
+async def test_a_buffer_that_dies_is_noticed_at_once_and_started_again(
     app: App,
     client: Client,
     connection: psycopg.Connection,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    gather, errors = buffers.Lane._gather, [RuntimeError("an error that nobody has thought of")]
+    gather, errors = buffers.OutcomeBuffer._gather, [RuntimeError("an error that nobody has thought of")]
 
-    async def fail_once(self: buffers.Lane) -> None:
+    async def fail_once(self: buffers.OutcomeBuffer) -> None:
         if errors:
             raise errors.pop()
         await gather(self)
 
-    monkeypatch.setattr(buffers.Lane, "_gather", fail_once)
+    monkeypatch.setattr(buffers.OutcomeBuffer, "_gather", fail_once)
 
     @app.task
     async def end() -> None:
@@ -312,7 +312,7 @@ async def test_a_failure_is_reported_as_written_although_the_question_after_it_f
             raise DatabaseUnavailableError("the connection is lost")
         return find_jobs(job_ids)
 
-    monkeypatch.setattr(settler, "find_jobs", find_or_fail)
+    monkeypatch.setattr(writers, "find_jobs", find_or_fail)
 
     @app.task
     async def end(number: int) -> None:

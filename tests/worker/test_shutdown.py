@@ -201,7 +201,7 @@ async def test_a_handler_that_never_ends_does_not_keep_the_worker(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(module, "SECONDS_AFTER_CANCELLING", 0.1)
+    monkeypatch.setattr(module, "CANCEL_GRACE_SECONDS", 0.1)
     end = asyncio.Event()
 
     async def ignore() -> None:
@@ -226,7 +226,7 @@ async def test_a_handler_that_never_ends_does_not_keep_the_worker(
 async def test_a_thread_that_goes_on_does_not_keep_the_worker(
     app: App, client: Client, connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SECONDS_AFTER_CANCELLING", 0.1)
+    monkeypatch.setattr(module, "CANCEL_GRACE_SECONDS", 0.1)
     has_begun, end = threading.Event(), threading.Event()
 
     @app.task
@@ -247,7 +247,7 @@ async def test_a_thread_that_ends_soon_after_the_grace_period_holds_its_queue_un
     app: App, client: Client, connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot be cancelled, so the next job of its queue would run beside it."""
-    monkeypatch.setattr(module, "SECONDS_AFTER_CANCELLING", 60)
+    monkeypatch.setattr(module, "CANCEL_GRACE_SECONDS", 60)
     has_begun, end, worker = (
         threading.Event(),
         threading.Event(),
@@ -487,7 +487,7 @@ async def test_a_hook_can_leave_an_interrupted_job_locked(
     async with running(worker):
         await asyncio.wait_for(has_begun.wait(), 60)
         if has_lost_a_reply:
-            lost = inside(worker).lost_claims
+            lost = inside(worker).lost_replies
             lost._newest_token = 0
             lost.suspect(worker.worker_id)
 

@@ -125,7 +125,7 @@ async def test_what_hooks_add_after_the_last_job_is_run_once_too(app: App, clien
 async def test_no_more_jobs_are_claimed_while_hooks_are_far_behind(
     app: App, client: Client, hooks: HookRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ferryman.worker.life.MOST_UNSETTLED_PER_SLOT", 3)
+    monkeypatch.setattr("ferryman.worker.settling.backlog.MOST_UNSETTLED_PER_SLOT", 3)
     ran: list[int] = []
     go_on = asyncio.Event()
 

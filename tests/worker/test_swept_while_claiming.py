@@ -8,8 +8,8 @@ import pytest
 
 from ferryman import Client, JobSpec, RawJobSpec
 from ferryman.database.timed import TimedDatabase
-from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
+from tests.support.claimers import registered
 
 if TYPE_CHECKING:
     import psycopg
@@ -40,8 +40,7 @@ async def test_what_was_claimed_in_the_old_name_is_given_back_and_claimed_in_the
     """Nobody registered stands behind the old name: after the threshold, such a job would be taken from its runner."""
     await client.add_raw_jobs([RawJobSpec("work", {}, JobSpec(queue_name=queue)) for queue in (None, "q")])
     identity = Identity()
-    claimer = Claimer(SweptMeanwhile(client, identity), identity, ["work"], forbidden_flags=(), use_local_time=False)
-    await claimer.register()
+    claimer = await registered(SweptMeanwhile(client, identity), identity, ["work"])
     old = identity.id
 
     claimed = await claimer.claim(5)

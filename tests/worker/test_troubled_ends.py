@@ -45,12 +45,12 @@ async def test_a_worker_whose_task_numbers_were_cleaned_away_writes_all_outcomes
     worker = worker_of(app, complete_job_batch_delay=MINUTES, shutdown={"grace_period": timedelta()})
     async with running(worker):
         await asyncio.wait_for(has_begun.wait(), 60)
-        before = inside(worker).claimer.tasks
+        before = inside(worker).task_numbers
         # As `ferryman cleanup` does with tasks that have no jobs.
         connection.execute("delete from graphile_worker._private_jobs; delete from graphile_worker._private_tasks")
         await client.add_raw_job("note", {"number": 1})
         await until(lambda: done == [1], "the other job has run")
-        assert inside(worker).claimer.tasks != before
+        assert inside(worker).task_numbers != before
 
     assert jobs(connection) == []
 
@@ -120,7 +120,7 @@ async def test_a_schema_that_is_gone_at_the_end_keeps_neither_the_worker_nor_its
     worker = worker_of(app, hooks=hooks, use_notification_delivery=False, shutdown=shutdown)
     async with running(worker):
         await asyncio.wait_for(has_begun.wait(), 60)
-        inside(worker).lost_claims.suspect(worker.worker_id)
+        inside(worker).lost_replies.suspect(worker.worker_id)
         # Not dropped: that locks one table after the other, and can deadlock with a statement of the worker.
         connection.execute("alter schema graphile_worker rename to gone")
 
@@ -141,7 +141,7 @@ async def test_a_step_that_fails_is_logged_and_the_next_steps_follow(
     worker = worker_of(app, hooks=hooks, complete_job_batch_delay=MINUTES)
     async with running(worker):
         await until(lambda: done, "the job has run")
-        worker._life._running.end = None  # type: ignore[union-attr]
+        inside(worker).slots.end = None  # type: ignore[assignment]
 
     assert (jobs(connection), reasons) == ([], [ShutdownReason.GRACEFUL])
     assert len(logged(caplog, "ending_step_failed")) == 1

@@ -53,6 +53,7 @@ class Beats:
     state: returns what the worker is doing, called before each heartbeat and stored with it
         (`worker.duties.worker_state`)
     on_dead: called with the dead workers, at every look for as long as they are registered
+    window: written at each heartbeat, for the parts that must know whether the worker may have been declared dead
 
     The callbacks run on the heartbeat thread: they must be quick, and pass on what takes time.
     """
@@ -70,6 +71,7 @@ class Beats:
         on_dead: Callable[[Sequence[Dead]], None] = lambda _: None,
         state: Callable[[], Mapping[str, Any] | None] = lambda: None,
         clock: Callable[[], float] = clocks.now,
+        window: SafetyWindow | None = None,
     ) -> None:
         self._address = address
         self._schema = schema
@@ -77,7 +79,7 @@ class Beats:
         self._on_dead = on_dead
         self._state = state
         self.clock = clock
-        self.window = SafetyWindow(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
+        self.window = window or SafetyWindow.of(rhythm)
         self._on_swept = on_swept
         self._membership = Membership(worker_id, metadata, on_swept=self._close_window, on_registered=on_registered)
         self._watch = WatchRole(schema, rhythm)

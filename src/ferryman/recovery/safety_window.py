@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from ferryman.recovery.rhythm import Rhythm
+
 NEVER = float("-inf")
 
 
@@ -22,6 +27,11 @@ class SafetyWindow:
         self.beaten_at = NEVER
         """When the newest heartbeat was sent that the database has confirmed."""
         self._proved_at = NEVER
+
+    @classmethod
+    def of(cls, rhythm: Rhythm) -> Self:
+        """The window of a worker whose heartbeats have this rhythm."""
+        return cls(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
 
     def begin(self, *, has_session: bool) -> None:
         """Note that the worker is registered. `has_session`: whether it holds a session lock that others can miss."""

@@ -6,21 +6,21 @@ import asyncio
 
 
 class Alarm:
-    """Wakes the one who waits. A ring that nobody waited for is remembered, once."""
+    """Wakes the part that waits. If none waits, the next one to wait is woken at once."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
     def ring(self) -> None:
-        """Wake whoever waits, now or next."""
+        """Wake the part that waits, or that waits next."""
         self._rung.set()
 
     def clear(self) -> None:
-        """Forget rings so far: what they announced is about to be looked at."""
+        """Drop pending wake-ups. Call it just before looking for jobs."""
         self._rung.clear()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for a ring, at most so long; whether it rang."""
+        """Wait for a ring, at most for these seconds. True if it rang."""
         try:
             async with asyncio.timeout(seconds):
                 await self._rung.wait()

@@ -6,7 +6,7 @@ import os
 
 
 class Identity:
-    """Shared by all parts of a worker, since it may change: one whose jobs were taken away goes on as another.
+    """The worker's id, shared by all its parts. It changes after the worker was declared dead.
 
     The id says whether the worker registers itself. If it does not, nobody can know whether it lives, and nobody may
     take its jobs.

@@ -10,7 +10,10 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
+
+    from ferryman.errors import SchemaError
+    from ferryman.worker.alarm import Alarm
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -23,7 +26,7 @@ SECONDS_THAT_A_STORM_LASTS = 1.0
 class Stopping:
     """Begun by the first request; hurried by one that comes clearly later."""
 
-    def __init__(self, on_request: Callable[[], None]) -> None:
+    def __init__(self) -> None:
         self.begun = asyncio.Event()
         self.hurried = asyncio.Event()
         self.by_signal = False
@@ -32,7 +35,9 @@ class Stopping:
         self._begun_at: float | None = None
         self._limit: asyncio.Timeout | None = None
         self._limit_seconds = 0.0
-        self._on_request = on_request
+        self._alarms: list[Alarm] = []
+        self.problem: SchemaError | None = None
+        """What the worker cannot continue with, if that is why it ends."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._task = asyncio.current_task()
@@ -40,11 +45,11 @@ class Stopping:
 
     @property
     def was_cancelled(self) -> bool:
-        """Whether the asyncio task that runs the worker was cancelled."""
+        """True if the asyncio task that runs the worker was cancelled."""
         return self._task is not None and self._task.cancelling() > self._cancelled_before
 
     def request(self, *, by_signal: bool = False) -> None:
-        """Begin to end; asked again, end at once. From any thread; nothing happens once the loop is gone."""
+        """Request shutdown. A second request skips the grace period. Thread-safe, also after the loop is closed."""
         self.by_signal = self.by_signal or by_signal
         if threading.get_ident() == self._thread:
             self._requested()
@@ -53,10 +58,23 @@ class Stopping:
             self._loop.call_soon_threadsafe(self._requested)
 
     def retire(self, reason: str) -> None:
-        """Begin to end without a limit: running jobs may take as long as they like, unless a request follows."""
+        """Shut down when all running jobs have ended, without a grace period, unless a request follows."""
         self.retired_because = reason
         self.begun.set()
-        self._on_request()
+        self._ring()
+
+    def give_up(self, problem: SchemaError) -> None:
+        """Shut down because of a problem, which is raised after everything that ran is settled."""
+        self.problem = problem
+        self.request()
+
+    def wakes(self, alarm: Alarm) -> None:
+        """Ring this at each request."""
+        self._alarms.append(alarm)
+
+    def _ring(self) -> None:
+        for alarm in self._alarms:
+            alarm.ring()
 
     def _requested(self) -> None:
         now = self._loop.time()
@@ -67,15 +85,21 @@ class Stopping:
         elif now - self._begun_at >= SECONDS_THAT_A_STORM_LASTS:
             self.hurried.set()
             self._end_limited_at(now)
-        self._on_request()
+        self._ring()
 
     @property
     def seconds_since(self) -> float:
-        """How long ago it began; nothing if it has not."""
+        """Seconds since the first request; 0 before it."""
         return 0.0 if self._begun_at is None else self._loop.time() - self._begun_at
 
+    async def pause(self, seconds: float) -> None:
+        """Wait for these seconds, or until shutdown begins."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.begun.wait()
+
     async def has_done(self, task: asyncio.Task[object]) -> bool:
-        """Wait for a task, and cancel it if ending begins before; whether it came to its end."""
+        """Wait for a task, and cancel it if shutdown begins first. True if the task ended by itself."""
         begun = asyncio.ensure_future(self.begun.wait())
         try:
             await asyncio.wait([task, begun], return_when=asyncio.FIRST_COMPLETED)
@@ -85,7 +109,7 @@ class Stopping:
             task.cancel()
 
     async def wait_for(self, act: Coroutine[Any, Any, object], seconds: float, *, or_hurry: bool) -> None:
-        """Wait for something at most so long, and with `or_hurry` only until we are hurried; then it is cancelled."""
+        """Wait for a coroutine for these seconds, with `or_hurry` only until a second request; then cancel it."""
         acting, hurried = asyncio.ensure_future(act), asyncio.ensure_future(self.hurried.wait())
         try:
             watched = [acting, hurried] if or_hurry else [acting]
@@ -96,7 +120,7 @@ class Stopping:
 
     @contextlib.asynccontextmanager
     async def limiting(self, seconds: float) -> AsyncIterator[None]:
-        """Cut the block short when it goes on for so long after the first request, or when hurried."""
+        """Cancel the block when it lasts this long after the first request, or at a second request."""
         self._limit_seconds = seconds
         try:
             async with asyncio.timeout(None) as self._limit:
@@ -113,7 +137,7 @@ class Stopping:
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Let the usual signals request it, for as long as the block lasts."""
+        """Let the usual signals request shutdown, for as long as the block lasts."""
         loop = asyncio.get_running_loop()
         before = {}
         for number in SIGNALS:
@@ -140,12 +164,12 @@ class Stopping:
         self.request(by_signal=True)
 
     async def after(self, signal_to_stop: Awaitable[object]) -> None:
-        """Begin to end when this is done; an error in it counts too, for whoever waits on it can wait no longer."""
+        """Request shutdown when this awaitable is done, also if it raises an error."""
         try:
             await signal_to_stop
         except Exception:
             logger.exception(
-                "the shutdown signal failed; the worker ends as if it had been given",
+                "shutdown_signal raised an error; shutting down",
                 extra={"event": "shutdown_signal_failed"},
             )
         self.request()

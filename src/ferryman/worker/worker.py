@@ -12,7 +12,6 @@ from ferryman.database.sessions import AsyncSession
 from ferryman.errors import ConfigurationError
 from ferryman.schema import migrate_for_work
 from ferryman.script_guard import refuse_while_importing
-from ferryman.worker.alarm import Alarm
 from ferryman.worker.identity import Identity
 from ferryman.worker.life import Life
 from ferryman.worker.options import WorkerOptions
@@ -49,14 +48,13 @@ class Worker:
         self._identity = Identity(registers=recovery.enabled)
         for doubt in recovery.doubts if recovery.enabled else ():
             logger.warning("%s", doubt, extra={"event": "recovery_setting_unusual"})
-        self._alarm = Alarm()
         self._stopping: Stopping | None = None
         self._stop_requests: list[bool] = []
         self._life: Life | None = None
 
     @property
     def worker_id(self) -> str:
-        """The name that claimed jobs carry in the database. A worker that was taken for dead goes on as another."""
+        """The id that claimed jobs carry in the database. A worker that was declared dead continues under another."""
         return self._identity.id
 
     @property
@@ -100,10 +98,10 @@ class Worker:
 
     async def _live(self, *, once: bool) -> None:
         if self._stopping is not None:
-            raise ConfigurationError("this worker has run already; make a new one")
+            raise ConfigurationError("this Worker has already run, and a Worker runs once. Create a new one.")
         refuse_while_importing()
         tasks = self._check_app()
-        stop = self._stopping = Stopping(self._alarm.ring)
+        stop = self._stopping = Stopping()
         for by_signal in self._stop_requests[:1]:
             stop.request(by_signal=by_signal)
         options = self._options
@@ -115,14 +113,12 @@ class Worker:
                 async with self._connected(stop) as client:
                     if client is None:
                         return
-                    self._life = Life(
-                        self._app, tasks, options, client, identity=self._identity, stop=stop, alarm=self._alarm
-                    )
-                    await self._life.run(once=once)
+                    self._life = Life(self._app, tasks, options, client, identity=self._identity, stop=stop, once=once)
+                    await self._life.run()
 
     @asynccontextmanager
     async def _connected(self, stop: Stopping) -> AsyncIterator[Client | None]:
-        """A client, and the schema there; None when we were told to stop while the server did not answer."""
+        """A client of a database that has the schema; None if the worker was stopped before the server answered."""
         client, is_ready = self.create_utils(), False
         try:
             async with stop.limiting(0.0):
@@ -135,7 +131,7 @@ class Worker:
 
     @asynccontextmanager
     async def _lifespans(self, stop: Stopping) -> AsyncIterator[Mapping[Any, Any] | None]:
-        """What tasks need, open for as long as the block lasts; None when we were told to stop before it was.
+        """The extensions of open lifespans; None if the worker was stopped before all were open.
 
         Neither one that does not come to open nor one that does not come to close can keep the worker from ending.
         """
@@ -149,7 +145,7 @@ class Worker:
                 await stack.aclose()
 
     def _check_app(self) -> TaskRegistry:
-        """The tasks to run. Refuses those that could not run, and schedules that cannot be told apart."""
+        """The tasks to run. Raises an error for a task that cannot run, and for two schedules with one identifier."""
         tasks = self._chosen_tasks()
         tasks.check()
         crontabs_from([*self._app.crontabs, *crontabs_from(self._options.crontabs)])

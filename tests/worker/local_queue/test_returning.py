@@ -158,8 +158,8 @@ async def test_an_expired_queue_fetches_nothing_until_a_slot_is_free(
     async with running(worker):
         await until(lambda: watch.returned == [2], "two are back")
         fetched = list(watch.fetched)
-        inside(worker).local_queue.pulse()
-        await until(lambda: not worker._alarm._rung.is_set(), "the queue was woken")
+        inside(worker).local_queue.wake()
+        await until(lambda: not inside(worker).local_queue._alarm._rung.is_set(), "the queue was woken")
         assert untouched(connection) == [1, 2]
         assert watch.fetched == fetched
         watch.let_end(3)

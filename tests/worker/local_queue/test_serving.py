@@ -13,7 +13,7 @@ import pytest
 from ferryman import CleanupTask, JobSpec, WorkerContext
 from ferryman.hooks import LocalQueueInit
 from ferryman.worker import LocalQueueConfig
-from ferryman.worker import life as worker_module
+from ferryman.worker.settling import backlog
 from tests.support.inside import inside
 from tests.support.waiting import somebody_waits_for_a_lock, until
 from tests.support.workers import jobs, queues, running
@@ -212,7 +212,7 @@ async def test_a_waiting_job_holds_its_queue_and_no_second_one_is_claimed(
 async def test_fetching_waits_for_settlements_and_goes_on(
     watch: QueueWatch, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "MOST_UNSETTLED_PER_SLOT", 0)
+    monkeypatch.setattr(backlog, "MOST_UNSETTLED_PER_SLOT", 0)
     await client.add_raw_jobs(numbered("note", 200))
 
     async with running(watch.worker(LocalQueueConfig(size=10))):
@@ -257,13 +257,13 @@ async def test_jobs_start_while_tasks_that_were_cleaned_away_get_new_numbers(
         assert "note" in cleaned.task_identifiers
         with psycopg.connect(database) as holder:
             holder.execute("lock table graphile_worker._private_tasks in share row exclusive mode")
-            inside(worker).local_queue.pulse()
+            inside(worker).local_queue.wake()
             await until(lambda: somebody_waits_for_a_lock(connection), "the tasks are registered again")
             watch.let_end(1)
             await until(lambda: watch.ran == [0, 1], "the next job starts")
         watch.let_end(2)
         await client.add_raw_jobs(numbered("note", 1, first=9))
-        inside(worker).local_queue.pulse()  # it may have looked just before
+        inside(worker).local_queue.wake()  # it may have looked just before
         await until(lambda: watch.ran == [0, 1, 2, 9], "the task with the new number runs too")
 
 
@@ -290,7 +290,7 @@ async def test_a_queue_that_runs_dry_while_a_fetch_is_under_way_fetches_again_at
             return claimed
 
         monkeypatch.setattr(claimer, "claim", hold_reply)
-        inside(worker).local_queue.pulse()
+        inside(worker).local_queue.wake()
         await has_claimed.wait()
         await client.add_raw_jobs(numbered("note", 1, first=9))
         watch.let_end(1)

@@ -32,7 +32,7 @@ class Incomparable:
 
 @pytest.fixture
 def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_module, "SECONDS_OF_A_TURN", 60.0)
+    monkeypatch.setattr(running_module, "TURN_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ async def test_handlers_that_never_wait_leave_turns_for_others(watch: QueueWatch
     @app.task
     async def compute(number: int) -> None:
         at_rounds.append(rounds)
-        until_when = time.monotonic() + running_module.SECONDS_OF_A_TURN
+        until_when = time.monotonic() + running_module.TURN_SECONDS
         while time.monotonic() < until_when:
             pass
 

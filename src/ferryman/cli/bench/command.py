@@ -17,7 +17,7 @@ from ferryman.cli.commands import output_options
 from ferryman.cli.loops import loop_factory
 from ferryman.cli.numbers import CONCURRENCY, CONNECTIONS, Number, Whole
 from ferryman.cli.reports import emit
-from ferryman.worker.local_queue_config import LARGEST_SIZE
+from ferryman.worker.options import LARGEST_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

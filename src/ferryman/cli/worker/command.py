@@ -21,7 +21,7 @@ from ferryman.cli.worker.turns import Turns
 from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Vitals
 from ferryman.cli.worker.watching import Watch
 from ferryman.cli.worker.working import WorkerProcess
-from ferryman.worker.local_queue_config import LARGEST_SIZE
+from ferryman.worker.options import LARGEST_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,173 +1,138 @@
-"""Asks the database for jobs."""
+"""Claims jobs, by one statement after the other until one of them has answered the question."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 from datetime import UTC, datetime
-from time import monotonic
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from ferryman.errors import DatabaseUnavailableError, NotConnectedError
-from ferryman.queries.claim import register_tasks
+from ferryman.errors import NotConnectedError
 from ferryman.worker import sync_points
-from ferryman.worker.claiming.claims import Claimed, claimed_from_rows, task_ids
-from ferryman.worker.claiming.lost_replies import LostClaims
-from ferryman.worker.claiming.search import PLAIN, Reaching
+from ferryman.worker.claiming.claims import Claimed, reply_from_rows
+from ferryman.worker.claiming.search import PLAIN, SearchPlanner
+from ferryman.worker.settling.buffers import NO_LOAN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from ferryman.database.timed import TimedDatabase
-    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.claims import ClaimReply
+    from ferryman.worker.claiming.lost_replies import LostReplies
+    from ferryman.worker.claiming.search import SearchPlan
+    from ferryman.worker.claiming.task_numbers import TaskNumbers
     from ferryman.worker.identity import Identity
     from ferryman.worker.options import ForbiddenFlags
     from ferryman.worker.running.suspects import Suspects
-
-SECONDS_BETWEEN_REGISTRATIONS = 60.0
-"""How long a busy worker may overlook the jobs of a task that was cleaned away and came back under another number."""
-
-
-def _nothing(_: str) -> Sequence[Claim]:
-    return ()
+    from ferryman.worker.settling.buffers import Lender, Loan
 
 
 class Claimer:
-    """Claims jobs for one worker, and knows the numbers of its tasks.
+    """Claims jobs of this worker's tasks.
 
-    known, renewing: see `LostClaims`
     suspects: which jobs that have crashed before may be claimed; None: all of them
     """
 
     def __init__(
         self,
-        connection: TimedDatabase,
+        database: TimedDatabase,
         identity: Identity,
-        identifiers: Sequence[str],
+        tasks: TaskNumbers,
+        lost: LostReplies,
         *,
         forbidden_flags: ForbiddenFlags,
         use_local_time: bool,
         durable: bool = True,
-        known: Callable[[], Iterable[Claim]] = tuple,
-        renewing: asyncio.Lock | None = None,
         suspects: Suspects | None = None,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._connection = connection
-        self._clock = clock
+        self._database = database
         self._identity = identity
-        self._identifiers = identifiers
+        self._tasks = tasks
+        self._lost = lost
         self._forbidden_flags = forbidden_flags
         self._use_local_time = use_local_time
         self._durable = durable
         self._suspects = suspects
-        self._reaching = Reaching()
-        self._lost = LostClaims(connection, identity, known, renewing or asyncio.Lock())
-        self.tasks: Mapping[int, str] = {}
-        """The identifiers of our tasks, by the numbers that they have now."""
-        self.all_tasks: Mapping[int, str] = {}
-        """The same, with the numbers that they had before: jobs that were claimed by these may still run."""
-        self._registered_at = 0.0
+        self._planner = SearchPlanner()
         self.has_claimed = asyncio.Event()
         """Set when the first claim was answered."""
 
-    async def register(self) -> None:
-        """Give each of our tasks a number, and learn it."""
-        tasks: Mapping[int, str] = {}
-        started_at = self._clock()
-        while len(tasks) < len(self._identifiers):
-            tasks = task_ids(await self._connection.fetch(register_tasks(self._identifiers)))
-        # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
-        self.tasks, self.all_tasks = tasks, {**self.all_tasks, **tasks}
-        self._registered_at = started_at
+    async def claim(self, wanted: int, lender: Lender | None = None, *, is_announced: bool = False) -> Claimed:
+        """Claim at most `wanted` jobs.
 
-    async def claim(
-        self, wanted: int, borrow: Callable[[str], Sequence[Claim]] = _nothing, *, is_announced: bool = False
-    ) -> Claimed:
-        """Claim up to so many jobs.
-
-        is_announced: whether somebody has said that there are jobs
-        borrow: asked last of all for claims in this name without a queue, whose jobs are finished: they are deleted in
-            passing
+        lender: has completions that the statement can write along; asked last of all
+        is_announced: True if new jobs were announced
         """
-        worker_id = self._identity.id
-        forbidden_flags = await self._flags_to_avoid()
-        await self._lost.give_back()
-        if self._clock() >= self._registered_at + SECONDS_BETWEEN_REGISTRATIONS:
-            await self.register()  # a claim that finds jobs does not say whether all our tasks still exist
-        reach = self._reaching.reach(is_announced=is_announced)
-        call = reach.search.value(
-            worker_id,
-            list(self.tasks),
-            wanted=wanted,
-            window=reach.window(wanted),
-            now=datetime.now(UTC) if self._use_local_time else None,
-            forbidden_flags=forbidden_flags,
-            done=[(claim.job_id, claim.token) for claim in borrow(worker_id)],
-            durable=self._durable,
-        )
-        try:
-            claimed = claimed_from_rows(await self._connection.fetch(call), worker_id)
-        except NotConnectedError:
-            raise
-        except BaseException:  # whatever it is, the claim may be committed
-            self._lost.suspect(worker_id)
-            self._reaching.has_failed()
-            raise
-        if claimed.claims and worker_id != self._identity.id:
-            # We were swept while we asked. What the old name holds would be an orphan's: nobody stands up for it.
-            self._lost.suspect(worker_id)
-            return await self._claim_again(wanted, claimed)
-        self._lost.heard_of(claimed)
-        self.has_claimed.set()
-        if claimed.claims:
-            sync_points.reach("after_claim")
-        self._reaching.came_back(reach, wanted, claimed)
-        if reach is PLAIN and not claimed.claims:
-            # It does not say why: there may be jobs with queues, or our tasks may be gone.
-            return await self._claim_again(wanted, claimed)
-        if claimed.known_tasks is not None and claimed.known_tasks < len(self.tasks):
-            # Somebody cleaned our tasks away while we had no jobs; those that came since have other numbers.
-            return await self._claim_again(wanted, claimed, registers=True)
-        return self._lost.remind(self._admitted(claimed))
-
-    async def _claim_again(self, wanted: int, before: Claimed, *, registers: bool = False) -> Claimed:
-        """Claim by another statement. The one before has completed what was borrowed."""
-        try:
-            if registers:
-                await self.register()
-            return replace(await self.claim(wanted), done=before.done)
-        except NotConnectedError as error:
-            # Not this one, but the one before was sent: what was borrowed is in doubt.
-            raise DatabaseUnavailableError(str(error)) from error
-
-    def _admitted(self, claimed: Claimed) -> Claimed:
-        """The same without jobs that may not run here now, which are given back."""
-        if self._suspects is None:
-            return claimed
-        claims = self._suspects.admit(claimed.claims)
-        return claimed if claims is claimed.claims else replace(claimed, claims=claims)
-
-    async def give_back_lost(self) -> None:
-        """Give back what was claimed and never heard of, when no claim will be made any more."""
-        await self._lost.give_back(at_once=True)
-
-    @property
-    def is_looking_further(self) -> bool:
-        """Whether there may be jobs beyond what the last claim looked at."""
-        return self._reaching.is_looking_further
-
-    @property
-    def has_all(self) -> bool:
-        """Whether the last claim left nothing behind: none need be made before the next job is due or announced."""
-        return self._reaching.has_all
+        claimed = await self._claim_once(wanted, lender, is_announced=is_announced)
+        while claimed is None:
+            claimed = await self._claim_once(wanted, None, is_announced=False)
+        return claimed
 
     @property
     def flags_can_change(self) -> bool:
-        """Whether jobs that were left alone because of their flags may be claimed the next time."""
+        """True if `forbidden_flags` is a function: a job skipped now may be allowed later."""
         return callable(self._forbidden_flags)
+
+    @property
+    def is_paused(self) -> bool:
+        """True while a job runs alone, or waits for that."""
+        return self._suspects is not None and self._suspects.wants_room
+
+    async def _claim_once(self, wanted: int, lender: Lender | None, *, is_announced: bool) -> Claimed | None:
+        """Claim by one statement; None if another one should follow at once."""
+        worker_id = self._identity.id
+        forbidden_flags = await self._flags_to_avoid()
+        await self._tasks.refresh()  # a claim that finds jobs does not say whether all our tasks still exist
+        async with self._lost.one_claim(worker_id):
+            plan = self._planner.next_plan(is_announced=is_announced)
+            with lender.lend(worker_id) if lender is not None else NO_LOAN as loan:
+                reply = await self._send(worker_id, plan, wanted, forbidden_flags, loan)
+            if reply.claims and worker_id != self._identity.id:
+                # This worker was swept meanwhile. Jobs of the old id would look like an orphan's, so they go back.
+                self._lost.suspect(worker_id)
+                return None
+            self._lost.heard_of(reply.claims)
+        self.has_claimed.set()
+        if reply.claims:
+            sync_points.reach("after_claim")
+        is_short = self._planner.learn(plan, wanted, reply)
+        if plan is PLAIN and not reply.claims:
+            # It does not say why: there may be jobs with queues, or our tasks may be gone.
+            return None
+        if reply.known_tasks is not None and reply.known_tasks < len(self._tasks.ids):
+            # Our tasks were cleaned away while they had no jobs; they get other numbers.
+            await self._tasks.register()
+            return None
+        return Claimed(
+            claims=reply.claims if self._suspects is None else self._suspects.admit(reply.claims),
+            is_short=is_short,
+            left_nothing=not is_short and (reply.took_all or not reply.claims),
+            next_due_in=self._lost.until_next_look(reply.next_due_in),
+        )
+
+    async def _send(
+        self, worker_id: str, plan: SearchPlan, wanted: int, forbidden_flags: Sequence[str], loan: Loan
+    ) -> ClaimReply:
+        """Send the statement, which also deletes the jobs of the loan."""
+        call = plan.search.value(
+            worker_id,
+            self._tasks.ids,
+            wanted=wanted,
+            window=plan.window(wanted),
+            now=datetime.now(UTC) if self._use_local_time else None,
+            forbidden_flags=forbidden_flags,
+            done=loan.keys,
+            durable=self._durable,
+        )
+        try:
+            reply = reply_from_rows(await self._database.fetch(call), worker_id)
+        except NotConnectedError:
+            raise
+        except BaseException:
+            self._planner.failed()
+            raise
+        loan.completed(reply.done)
+        return reply
 
     async def _flags_to_avoid(self) -> Sequence[str]:
         flags = self._forbidden_flags

@@ -1,4 +1,4 @@
-"""A worker's ownership of a job."""
+"""Claims: jobs that a worker owns for now, and the rows they come from."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from ferryman.database.steps import Row
 
 _ABOUT = ("token", "is_window_full", "next_due_in", "known_tasks", "took_all", "done", "job_ids")
-"""What the first row tells: a token, all that `Claimed` has, and the ids of the jobs in order."""
+"""The columns of the first row: a token, all that `ClaimReply` has, and the ids of the jobs in order."""
 _NEEDED = ("id", "task_id", "payload", "job_queue_id")
-"""What is read of each job at once."""
+"""The columns that are read of each job at once."""
 LARGE = 1_000_000
-"""Payloads of so many characters in all are not kept for longer than each job runs."""
+"""Rows whose payloads have more characters than this in all are kept one by one, each while its job runs."""
 Owner: TypeAlias = "tuple[str | None, int | None]"
-"""Who has locked a job, and by which token."""
+"""The worker that has locked a job, and its token."""
 EPOCH = datetime.fromtimestamp(0, UTC)
 _CRASH_FLAGS = frozenset({CRASHED_FLAG, SUSPECT_FLAG, ALONE_FLAG})
 
 
 class Claim(msgspec.Struct, gc=False, eq=False):
-    """A job that this worker owns until somebody takes it away. Rows come from `claim_jobs.sql`.
+    """A job that this worker owns until it is settled or lost. Rows come from `claim_jobs.sql`.
 
     Only `later_tokens` changes while it is held.
     """
@@ -47,15 +47,15 @@ class Claim(msgspec.Struct, gc=False, eq=False):
     The lock of a long job is renewed. Its token is one of `keys` then, and which one, only the database knows.
     """
     worker_id: str
-    """The name it was claimed in, which the worker may have changed since."""
+    """The worker's id at the claim; it may have another since."""
     rows: Any
-    """Those of its statement, as they came: what a job's handler never asks for is never unpacked."""
+    """All rows of the statement, as they came: a column that is never asked for is never unpacked."""
     place: int
-    """Its own among them."""
+    """The place of its own row among them."""
     later_tokens: tuple[int, ...] = ()
-    """Those that the database was asked to give it since; see `ferryman.worker.claiming.renewal`."""
+    """Tokens that the database was asked to give it since; see `ferryman.worker.claiming.renewal`."""
     crash_flags: tuple[str, ...] = ()
-    """Those of its flags that tell of crashes; see `ferryman.recovery.crashes`."""
+    """The job's flags that are about crashes; see `ferryman.recovery.crashes`."""
 
     @property
     def is_suspect(self) -> bool:
@@ -69,17 +69,17 @@ class Claim(msgspec.Struct, gc=False, eq=False):
 
     @property
     def attempts(self) -> int:
-        """Its attempts, this one included."""
+        """The number of this attempt, from 1 on."""
         return int(self.rows.value(self.place, "attempts"))
 
     @property
     def max_attempts(self) -> int:
-        """How many attempts it may have."""
+        """How many attempts the job may have."""
         return int(self.rows.value(self.place, "max_attempts"))
 
     @property
     def queue_name(self) -> str | None:
-        """The name of its queue."""
+        """The name of the job's queue, if it has one."""
         if self.queue_id is None:
             return None
         name: str | None = self.rows.value(self.place, "queue_name")
@@ -87,7 +87,7 @@ class Claim(msgspec.Struct, gc=False, eq=False):
 
     @property
     def last_error(self) -> str | None:
-        """What the attempt before ended with."""
+        """The error of the attempt before, if it failed."""
         error: str | None = self.rows.value(self.place, "last_error")
         return error
 
@@ -98,12 +98,12 @@ class Claim(msgspec.Struct, gc=False, eq=False):
 
     @property
     def keys(self) -> list[tuple[int, int, int]]:
-        """The same for each token that it may have by now. No other claim ever has any of them."""
+        """The key for each token that the claim may have by now. No other claim ever has any of them."""
         job_id, token, queue_id = self.key
         return [(job_id, each, queue_id) for each in (token, *self.later_tokens)]
 
     def is_of(self, owner: Owner | None) -> bool:
-        """Whether this is the claim by which a job is locked."""
+        """True if the job is locked by this claim."""
         return owner is not None and owner[0] == self.worker_id and owner[1] in (self.token, *self.later_tokens)
 
     def job(self, identifier: str) -> Job:
@@ -130,23 +130,35 @@ class Claim(msgspec.Struct, gc=False, eq=False):
         )
 
 
-class Claimed(msgspec.Struct, frozen=True):
-    """What came of asking for jobs."""
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of asking for jobs."""
+
+    claims: Sequence[Claim]
+    is_short: bool
+    """True if there may be due jobs beyond those that the claim looked at."""
+    left_nothing: bool
+    """True if the claim took every due job. The worker can sleep until the next job is due or announced."""
+    next_due_in: float | None
+    """Seconds until the next claim may find a job; None if that is not known."""
+
+
+class ClaimReply(msgspec.Struct, frozen=True):
+    """The answer of one claim statement."""
 
     claims: Sequence[Claim]
     is_window_full: bool
-    """Whether more due jobs may lie beyond what was looked at."""
+    """True if more due jobs may lie beyond those that were looked at."""
     next_due_in: float | None
     """Seconds until the next job is due, as far as that was looked at: when nothing could be claimed, at least."""
     known_tasks: int | None
     """How many of our tasks the database knows, when nothing could be claimed."""
     took_all: bool
-    """Whether it is known that no other job is due, for whatever task."""
+    """True if it is known that no other job is due."""
     done: Sequence[int] | None
-    """Which finished jobs were deleted in passing; None if it was all of them."""
+    """The ids of the finished jobs that the statement deleted; None for all of them."""
 
 
-def claimed_from_rows(rows: Any, worker_id: str) -> Claimed:
+def reply_from_rows(rows: Any, worker_id: str) -> ClaimReply:
     """The claims in their order, and the outlook.
 
     rows: read by column name: `LazyRows` or `NamedRows`
@@ -169,11 +181,11 @@ def claimed_from_rows(rows: Any, worker_id: str) -> Claimed:
     if sum(map(len, payloads[1:])) > LARGE:
         for claim in claims:
             _keep_own_row(claim)
-    return Claimed(claims, is_window_full, next_due_in, known_tasks, bool(took_all), done)
+    return ClaimReply(claims, is_window_full, next_due_in, known_tasks, bool(took_all), done)
 
 
 def _keep_own_row(claim: Claim) -> None:
-    """Let go of the rows of the others."""
+    """Keep the claim's own row alone."""
     with suppress(psycopg.DataError):  # a row that cannot be decoded is for later, if anybody asks for it
         claim.rows, claim.place = claim.rows.only(claim.place), 0
 

@@ -1,79 +1,74 @@
-"""The usual way to jobs: whenever there is a free slot, claim as many jobs as can start at once."""
+"""The usual source of jobs: whenever there is a free slot, it claims as many jobs as can start at once."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ferryman.database.retrying import Retrying
-from ferryman.errors import NotConnectedError
-from ferryman.worker.claiming.vain_claims import VainClaims
+from ferryman.worker.alarm import Alarm
+from ferryman.worker.claiming.claim_backoff import ClaimBackoff
+from ferryman.worker.source import frees_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Collection, Sequence
 
-    from ferryman.worker.alarm import Alarm
-    from ferryman.worker.claiming.claimer import Claimer
     from ferryman.worker.claiming.claims import Claim, Claimed
-    from ferryman.worker.running.slots import Running
+    from ferryman.worker.claiming.listener import Listener
     from ferryman.worker.settling.outcomes import Settlement
-    from ferryman.worker.settling.settler import Settler
-    from ferryman.worker.stopping import Stopping
+    from ferryman.worker.source import SourceParts
 
 logger = logging.getLogger("ferryman.worker")
 
 SECONDS_HELD_BACK = 0.1
-"""How often to look whether claiming may go on."""
+"""How often to look whether claiming may continue."""
 SECONDS_TO_FLUSH = 30.0
 
 
-class ClaimLoop:
-    """Claims and starts jobs, until the worker ends or nothing is left to do.
+class DirectSource:
+    """Claims jobs and starts them at once.
 
-    is_settled: whether all outcomes are written, and hooks have been told of them
-    flush: comes back when that is so
+    listener: hears of new jobs; None if the worker does not listen
+    poll_seconds: how often to look for jobs when nothing is heard
+    once: whether to stop when nothing is due, nothing runs, and everything is settled. It may be run again then
     """
 
     def __init__(
-        self,
-        claimer: Claimer,
-        running: Running,
-        settler: Settler,
-        stop: Stopping,
-        alarm: Alarm,
-        *,
-        concurrency: int,
-        poll_seconds: float,
-        is_held_back: Callable[[], bool],
-        is_settled: Callable[[], bool],
-        flush: Callable[[], Coroutine[Any, Any, None]],
-        hears_of_jobs: Callable[[], bool],
+        self, parts: SourceParts, *, listener: Listener | None, poll_seconds: float, once: bool = False
     ) -> None:
-        self._claimer = claimer
-        self._running = running
-        self._settler = settler
-        self._stop = stop
-        self._alarm = alarm
-        self._concurrency = concurrency
+        self._parts = parts
+        self._claimer = parts.claimer
+        self._slots = parts.slots
+        self._settler = parts.settler
+        self._stop = parts.stop
+        self._backlog = parts.backlog
+        self._listener = listener
         self._poll_seconds = poll_seconds
-        self._is_held_back = is_held_back
-        self._is_settled = is_settled
-        self._flush = flush
-        self._hears_of_jobs = hears_of_jobs
+        self._once = once
+        self._alarm = Alarm()
+        parts.stop.wakes(self._alarm)
         self._is_announced = False
         self._waits_for_slots = False
         self._has_slot_ended = False
-        self._trouble = Retrying("claiming jobs", logger=logger)
-        self._vain = VainClaims()
+        self._retrying = Retrying("claiming jobs", logger=logger)
+        self._backoff = ClaimBackoff()
+
+    async def run(self) -> None:
+        """Claim and start jobs until the worker is told to stop, or with `once` until nothing is left to do."""
+        await (self._run_once() if self._once else self._run())
 
     def wake(self) -> None:
-        """There may be new jobs."""
+        """Claim soon: there may be new jobs."""
         self._is_announced = True
         self._alarm.ring()
 
-    def has_free_slot(self) -> None:
-        """A job has ended. If all that was due is claimed, and others would be announced, nothing follows from that.
+    def take(self) -> Claim | None:
+        """Return None: no claim waits here."""
+        return None
+
+    def slot_freed(self) -> None:
+        """Take note that a job has ended. If all due jobs are claimed, and others would be announced, nothing follows.
 
         Unless its completion would have to wait: a claim takes it along.
         """
@@ -81,36 +76,47 @@ class ClaimLoop:
         if self._waits_for_slots or self._settler.is_completing:
             self._alarm.ring()
 
-    async def run(self) -> None:
-        """Claim until the worker is told to stop."""
+    @property
+    def held_claims(self) -> Collection[Claim]:
+        """No claims: each has a slot at once."""
+        return ()
+
+    def give_back(self) -> None:
+        """Do nothing: no claim waits here."""
+
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """Look for jobs if these settlements may have freed some."""
+        if frees_work(written, refused):
+            self.wake()
+
+    async def _run(self) -> None:
         while not self._stop.begun.is_set():
             claimed = await self._claim()
-            if claimed is not None and self._claimer.has_all:
+            if claimed is not None and claimed.left_nothing:
                 await self._wait_for_more(self._pause_after(claimed))
-                if self._is_announced and (pause := self._vain.pause):
+                if self._is_announced and (pause := self._backoff.pause):
                     await asyncio.sleep(pause)
 
-    async def run_once(self) -> None:
-        """Claim until nothing is due, nothing runs, and everything is settled."""
+    async def _run_once(self) -> None:
         while not self._stop.begun.is_set():
-            was_idle = not self._running and self._is_settled()
+            was_idle = not self._slots and self._backlog.is_done
             claimed = await self._claim()
-            if claimed is None or not self._claimer.has_all:
+            if claimed is None or not claimed.left_nothing:
                 continue
             if was_idle and not claimed.claims:
                 return
-            if self._running:
+            if self._slots:
                 await self._wait_for_slots(self._pause_after(claimed))
             else:
-                await self._stop.wait_for(self._flush(), SECONDS_TO_FLUSH, or_hurry=True)
+                await self._stop.wait_for(self._backlog.flush(), SECONDS_TO_FLUSH, or_hurry=True)
 
     async def _claim(self) -> Claimed | None:
         """Claim for all free slots, if there are any and all is well; otherwise wait a little."""
-        free = self._concurrency - len(self._running)
+        free = self._slots.free
         if free <= 0:
             await self._wait_for_slots(self._poll_seconds)
             return None
-        if self._is_held_back():
+        if self._parts.is_held_back:
             await self._alarm.wait(SECONDS_HELD_BACK)
             return None
         self._alarm.clear()
@@ -118,11 +124,11 @@ class ClaimLoop:
         try:
             claimed = await self._claim_and_complete(free)
         except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
-            await self._alarm.wait(self._trouble.pause_after(error))
+            await self._alarm.wait(self._retrying.pause_after(error))
             return None
-        self._trouble.is_over()
+        self._retrying.is_over()
         if claimed.claims:
-            self._running.start(claimed.claims)
+            self._slots.start(claimed.claims)
             # Two rounds of the loop before anything else is asked of the database: let them begin, and let the settler
             # see what has ended at once. It sends that, or leaves it for the next claim.
             await asyncio.sleep(0)
@@ -132,23 +138,12 @@ class ClaimLoop:
     async def _claim_and_complete(self, wanted: int) -> Claimed:
         """Claim, and complete in passing what waits for that: one round trip and one commit for both."""
         is_announced, self._is_announced = self._is_announced, False
-        borrowed: list[Settlement] = []
-
-        def borrow(worker_id: str) -> list[Claim]:
-            borrowed.extend(self._settler.borrow_completed(worker_id))
-            return [settlement.claim for settlement in borrowed]
-
-        try:
-            claimed = await self._claimer.claim(wanted, borrow, is_announced=is_announced)
-        except BaseException as error:
-            self._settler.give_back(borrowed, is_uncertain=not isinstance(error, NotConnectedError))
-            raise
-        self._settler.has_completed(borrowed, claimed.done)
-        self._vain.claimed(len(claimed.claims))
+        claimed = await self._claimer.claim(wanted, self._settler, is_announced=is_announced)
+        self._backoff.claimed(len(claimed.claims))
         return claimed
 
     async def _wait_for_more(self, seconds: float) -> None:
-        if self._hears_of_jobs() and not self._claimer.flags_can_change:
+        if self._listener is not None and self._listener.is_listening and not self._claimer.flags_can_change:
             await self._alarm.wait(seconds)
         else:
             await self._wait_for_slots(seconds)  # one that ends may have added some

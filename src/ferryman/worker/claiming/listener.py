@@ -32,11 +32,11 @@ SECONDS_FOR_AN_ANSWER = 10.0
 
 
 class BehindPoolerError(Exception):
-    """The session is a pooler's: what listens there would go on listening for whoever gets the session next."""
+    """The session belongs to a pooler: it would still listen when another client gets it."""
 
 
 class Listener:
-    """Rings for each announcement, and reconnects for as long as it runs. Never inside a transaction.
+    """Acts on each announcement, and reconnects for as long as it runs. Never inside a transaction.
 
     Behind a pooler it does not listen, and looks again when the worker's pool has made a connection without one.
 
@@ -48,7 +48,6 @@ class Listener:
         self,
         address: Address,
         schema: SchemaName,
-        ring: Callable[[str], None],
         *,
         is_behind_pooler: Callable[[], bool],
         poll_seconds: float,
@@ -58,13 +57,17 @@ class Listener:
         self._poll_seconds = poll_seconds
         self._has_told = False
         self._backend_pid = load_statement("ferryman.database", "backend_pid").text(schema, Style.NUMBERED)
-        self._ring = ring
+        self._acts: dict[str, Callable[[], None]] = {}
         self._listen = LISTEN.statement.text(schema, Style.NUMBERED)
         self._prove = prove_listening.statement.text(schema, Style.NUMBERED)
-        self._trouble = Retrying("listening for new jobs", logger=logger)
+        self._retrying = Retrying("listening for new jobs", logger=logger)
         self._patience = new_patience()
         self.is_listening = False
-        """Whether announcements come through, as far as one can tell."""
+        """True while announcements arrive, as far as the worker can tell."""
+
+    def on(self, channel: str, act: Callable[[], None]) -> None:
+        """Do this for each announcement of the channel, and after each time when one may have been missed."""
+        self._acts[channel] = act
 
     async def run(self) -> None:
         """Listen until cancelled."""
@@ -75,7 +78,7 @@ class Listener:
                 self._tell_once()
                 await asyncio.sleep(SECONDS_BETWEEN_PROOFS)
             except (psycopg.Error, OSError, TimeoutError) as error:
-                await asyncio.sleep(self._trouble.pause_after(error))
+                await asyncio.sleep(self._retrying.pause_after(error))
 
     def _tell_once(self) -> None:
         if not self._has_told:
@@ -86,6 +89,11 @@ class Listener:
                 self._poll_seconds,
                 extra={"event": "not_listening"},
             )
+
+    def _ring(self, channel: str) -> None:
+        act = self._acts.get(channel)
+        if act is not None:
+            act()
 
     async def _connect(self) -> psycopg.AsyncConnection:
         limit = self._patience.seconds
@@ -109,9 +117,9 @@ class Listener:
                     raise BehindPoolerError
                 await connection.execute(self._listen)
             self._has_told = False
-            self._trouble.is_over()
+            self._retrying.is_over()
             self.is_listening = True
-            # Whatever was announced while nobody listened was missed.
+            # Announcements before this moment were missed.
             for channel in CHANNELS:
                 self._ring(channel)
             while True:

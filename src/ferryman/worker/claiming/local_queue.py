@@ -3,9 +3,9 @@
     STARTING → POLLING ⇄ WAITING → TTL_EXPIRED → POLLING;  any → RELEASED, which is the end
 
 It is POLLING while it holds nothing, and WAITING while jobs wait for a slot. It fetches when it holds nothing, and also
-at three quarters of its size if there is likely more, so that claiming goes on beside running. All fetching and all
-giving back at the end happen in the one loop: a fetch under way when the worker is told to stop ends first, and what it
-brought goes back with the rest.
+at three quarters of its size if there is likely more, so that jobs are claimed while others run. All fetching and all
+giving back at the end happen in the one loop: a fetch under way at shutdown ends first, and its jobs go back with the
+rest.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ from ferryman.hooks import (
     LocalQueueReturnJobs,
     LocalQueueSetMode,
 )
+from ferryman.worker.alarm import Alarm
+from ferryman.worker.claiming.claim_backoff import ClaimBackoff
 from ferryman.worker.claiming.refetch_pause import RefetchPause
-from ferryman.worker.claiming.vain_claims import VainClaims
-from ferryman.worker.settling.outcomes import Outcome, Unstarted
+from ferryman.worker.settling.outcomes import Unstarted
+from ferryman.worker.source import frees_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ferryman.hooks import HookRegistry
     from ferryman.hooks.kinds import Observer
     from ferryman.hooks.reporting import Telling
-    from ferryman.worker.alarm import Alarm
-    from ferryman.worker.claiming.claimer import Claimer
     from ferryman.worker.claiming.claims import Claim, Claimed
     from ferryman.worker.identity import Identity
-    from ferryman.worker.local_queue_config import LocalQueueConfig
+    from ferryman.worker.options import LocalQueueConfig
     from ferryman.worker.settling.outcomes import Settlement
+    from ferryman.worker.source import SourceParts
 
 logger = logging.getLogger("ferryman.worker")
 
 LARGEST_FETCH = 100_000
 SECONDS_HELD_BACK = 0.01
-"""How often to look whether enough was settled to go on fetching."""
+"""How often to look whether fetching may continue."""
 SECONDS_AFTER_CANCELLING = 1.0
 """How long a fetch may still take when the worker was cancelled."""
 
@@ -54,55 +55,51 @@ SECONDS_AFTER_CANCELLING = 1.0
 class LocalQueue:
     """Claimed jobs that wait for a free slot of one worker.
 
-    news: what hooks are told of, in order
+    poll_seconds: how often to look for jobs when nothing is heard
+    news: reports events to hooks, in order
     """
 
     def __init__(
         self,
+        parts: SourceParts,
         config: LocalQueueConfig,
-        claimer: Claimer,
         *,
         identity: Identity,
         hooks: HookRegistry,
-        concurrency: int,
         poll_seconds: float,
-        alarm: Alarm,
-        stop: asyncio.Event,
-        free_slots: Callable[[], int],
-        begin: Callable[[], None],
-        settle: Callable[[Claim, Outcome], None],
-        is_held_back: Callable[[], bool],
         news: Telling[Observer],
     ) -> None:
-        self._claimer = claimer
+        self._parts = parts
+        self._claimer = parts.claimer
+        self._slots = parts.slots
+        self._settler = parts.settler
+        self._guard = parts.guard
+        self._stop = parts.stop.begun
         self._identity = identity
         self._hooks = hooks
         self._poll_seconds = poll_seconds
-        self._alarm = alarm
-        self._stop = stop
-        self._free_slots = free_slots
-        self._begin = begin
-        self._settle = settle
-        self._is_held_back = is_held_back
-        self._size = config.size * min(config.queue_count, concurrency)
+        self._news = news
+        self._alarm = Alarm()
+        parts.stop.wakes(self._alarm)
+        self._size = config.size * min(config.queue_count, parts.slots.concurrency)
         self._low = self._size * 3 // 4
         self._ttl_seconds = config.ttl.total_seconds()
         self._pause = RefetchPause(config.refetch_delay, size=self._size, identity=identity)
-        self._trouble = Retrying("fetching jobs for the local queue", logger=logger)
+        self._retrying = Retrying("fetching jobs for the local queue", logger=logger)
         self._mode = LocalQueueMode.STARTING
         self._cached: deque[tuple[float, Claim]] = deque()
         """When to give it back, and the claim; the oldest first."""
+        self._fetch_under_way: asyncio.Future[Claimed] | None = None
         self._returning: set[Claim] = set()
         self._returned = 0
         self._look_at = 0.0
         self._may_be_more = False
-        """Whether the last fetch left jobs behind, as far as we know."""
-        self._vain = VainClaims()
+        """True if the last fetch may have left due jobs behind."""
+        self._backoff = ClaimBackoff()
         self._pulses = 0
         """Announcements since the last fetch began."""
         self._has_run_dry = False
-        """Whether it wanted a fetch since the last one began."""
-        self._news = news
+        """True if the queue wanted a fetch since the last one began."""
 
     async def run(self) -> None:
         """Fetch and serve until the worker stops, then give back what is left."""
@@ -120,14 +117,25 @@ class LocalQueue:
             self._release()
 
     @property
-    def claims(self) -> list[Claim]:
-        """Those that wait for a slot."""
+    def held_claims(self) -> list[Claim]:
+        """The claims that wait for a slot, the next one first, and those that have just come."""
+        return [*self._waiting, *self._arrived]
+
+    @property
+    def _waiting(self) -> list[Claim]:
         return [claim for _, claim in self._cached]
+
+    @property
+    def _arrived(self) -> Sequence[Claim]:
+        """The claims of a fetch that is done, before this loop hears of it: another source may claim in between."""
+        fetch = self._fetch_under_way
+        is_done = fetch is not None and fetch.done() and not fetch.cancelled() and fetch.exception() is None
+        return fetch.result().claims if fetch is not None and is_done else ()
 
     def serve(self) -> None:
         """Let slots take jobs, if there are any."""
         if self._cached or self._mode is LocalQueueMode.TTL_EXPIRED:
-            self._begin()
+            self._slots.fill()
 
     def take(self) -> Claim | None:
         """The next job, if there is one. For a slot that is free, in a worker that may start jobs."""
@@ -143,21 +151,31 @@ class LocalQueue:
                 self._alarm.ring()
         return claim
 
-    def pulse(self) -> None:
-        """There may be new jobs."""
+    def slot_freed(self) -> None:
+        """Let a slot that is free take the next job."""
+        self.serve()
+        if self._guard.is_fenced:
+            self._alarm.ring()  # the queue was refused, and looks again soon: no event lifts the fence
+
+    def wake(self) -> None:
+        """Fetch soon: there may be new jobs."""
         self._pulses += 1
         self._note(self._pause.after_pulse(self._pulses))
-        pause = self._vain.pause
+        pause = self._backoff.pause
         self._look_at = min(self._look_at, time.monotonic() + pause) if pause else 0.0
         self._alarm.ring()
 
     def give_back(self) -> None:
-        """Hand back all that waits, because others may have it already."""
+        """Give back all that waits, and fetch again."""
+        if self._mode is LocalQueueMode.STARTING:
+            return
         self._give_back()
         self._poll_now()
 
-    def have_settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
-        """The database knows the outcomes of jobs, or refused them; tells when all that was given back is back."""
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """Look for jobs if these settlements may have freed some; report when all that was given back is back."""
+        if frees_work(written, refused):
+            self.wake()
         if not self._returning:
             return
         self._returned += sum(settlement.claim in self._returning for settlement in written)
@@ -165,6 +183,10 @@ class LocalQueue:
         if not self._returning and self._returned:
             count, self._returned = self._returned, 0
             self._note(LocalQueueReturnJobs(worker_id=self._identity.id, jobs_count=count))
+
+    @property
+    def _free_slots(self) -> int:
+        return 0 if self._guard.is_fenced else self._slots.free
 
     def _poll_now(self) -> None:
         self._set_mode(LocalQueueMode.POLLING)
@@ -183,7 +205,7 @@ class LocalQueue:
             self._is_low
             and not self._pause.is_on
             and self._look_at <= time.monotonic()
-            and not self._is_held_back()
+            and not self._parts.is_held_back
         )  # fmt: skip
 
     def _patience(self) -> float:
@@ -193,32 +215,33 @@ class LocalQueue:
         if self._pause.until is not None:
             moments.append(self._pause.until)
         elif self._is_low:
-            moments.append(max(self._look_at, now + SECONDS_HELD_BACK if self._is_held_back() else now))
+            moments.append(max(self._look_at, now + SECONDS_HELD_BACK if self._parts.is_held_back else now))
         if self._cached:
             moments.append(self._cached[0][0])
-            if self._is_held_back():
-                moments.append(now + SECONDS_HELD_BACK)  # nobody tells when a fence is lifted
+            if self._parts.is_held_back:
+                moments.append(now + SECONDS_HELD_BACK)  # no event says when that is over
         return max(0.0, min(moments) - now)
 
     async def _fetch(self) -> None:
-        wanted = min(LARGEST_FETCH, self._free_slots() + self._size - len(self._cached))
+        wanted = min(LARGEST_FETCH, self._free_slots + self._size - len(self._cached))
         is_announced, self._pulses, self._has_run_dry = self._pulses > 0, 0, False
         self._alarm.clear()
         try:
             claimed = await self._claim(wanted, is_announced=is_announced)
         except Exception as error:  # noqa: BLE001 - a function for forbidden flags may raise anything
-            self._look_at = time.monotonic() + self._trouble.pause_after(error)
+            self._look_at = time.monotonic() + self._retrying.pause_after(error)
             return
-        self._trouble.is_over()
+        self._retrying.is_over()
         count = len(claimed.claims)
-        self._vain.claimed(count)
-        self._may_be_more = count >= wanted or self._claimer.is_looking_further
+        self._backoff.claimed(count)
+        self._may_be_more = count >= wanted or claimed.is_short
         self._note(LocalQueueGetJobsComplete(worker_id=self._identity.id, jobs_count=count))
         self._plan_next_fetch(claimed)
         self._keep(claimed.claims)
+        self._fetch_under_way = None
 
     async def _claim(self, wanted: int, *, is_announced: bool) -> Claimed:
-        claiming = asyncio.ensure_future(self._claimer.claim(wanted, is_announced=is_announced))
+        claiming = self._fetch_under_way = asyncio.ensure_future(self._claimer.claim(wanted, is_announced=is_announced))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
@@ -227,12 +250,13 @@ class LocalQueue:
             claiming.cancel()
             with contextlib.suppress(Exception, asyncio.CancelledError):
                 self._cached.extend((0.0, claim) for claim in (await claiming).claims)
+            self._fetch_under_way = None
             raise
 
     def _plan_next_fetch(self, claimed: Claimed) -> None:
         now = time.monotonic()
         if claimed.claims or self._may_be_more or self._pulses > 0 or self._has_run_dry:
-            self._look_at = now + self._vain.pause
+            self._look_at = now + self._backoff.pause
         else:
             due_in = self._poll_seconds if claimed.next_due_in is None else max(0.0, claimed.next_due_in)
             self._look_at = now + min(self._poll_seconds, due_in)
@@ -242,7 +266,7 @@ class LocalQueue:
     def _keep(self, claims: Sequence[Claim]) -> None:
         expires_at = time.monotonic() + self._ttl_seconds
         self._cached.extend((expires_at, claim) for claim in claims)
-        if len(self._cached) > self._free_slots():
+        if len(self._cached) > self._free_slots:
             self._set_mode(LocalQueueMode.WAITING)
         self.serve()
 
@@ -260,11 +284,11 @@ class LocalQueue:
         self._give_back()
 
     def _give_back(self) -> None:
-        claims = self.claims
+        claims = self._waiting
         self._cached.clear()
         self._returning.update(claims)
         for claim in claims:
-            self._settle(claim, Unstarted())
+            self._settler.settle(claim, Unstarted())
 
     def _set_mode(self, mode: LocalQueueMode) -> None:
         old, self._mode = self._mode, mode
@@ -272,6 +296,6 @@ class LocalQueue:
             self._note(LocalQueueSetMode(worker_id=self._identity.id, old_mode=old, new_mode=mode))
 
     def _note(self, event: Observer | None) -> None:
-        """Let hooks hear of an event. Nothing here waits for them."""
+        """Report an event to hooks, without waiting for them."""
         if event is not None and self._hooks.wants(type(event)):
             self._news.put([event])

@@ -11,13 +11,13 @@ from ferryman.hooks import LocalQueueRefetchDelayAbort, LocalQueueRefetchDelayEx
 
 if TYPE_CHECKING:
     from ferryman.worker.identity import Identity
-    from ferryman.worker.local_queue_config import RefetchDelayConfig
+    from ferryman.worker.options import RefetchDelayConfig
 
 ABORT_THRESHOLD_PER_SIZE = 5
 
 
 class RefetchPause:
-    """On or off. What changes it answers with the event that tells so."""
+    """The pause, on or off. A change returns the event that reports it."""
 
     def __init__(self, config: RefetchDelayConfig | None, *, size: int, identity: Identity) -> None:
         self._config = config
@@ -28,11 +28,11 @@ class RefetchPause:
 
     @property
     def is_on(self) -> bool:
-        """Whether nothing may be fetched."""
+        """True while nothing may be fetched."""
         return self.until is not None
 
     def after_fetch(self, count: int, now: float) -> LocalQueueRefetchDelayStart | None:
-        """Begin, if a fetch that was not full found too few."""
+        """Begin the pause, if a fetch that was not full found too few jobs."""
         if self._config is None or count > self._config.threshold:
             return None
         duration = self._config.duration * random.uniform(0.5, 1.0)  # noqa: S311 - spreads workers out
@@ -46,7 +46,7 @@ class RefetchPause:
         )
 
     def after_pulse(self, count: int) -> LocalQueueRefetchDelayAbort | None:
-        """End early, if so many announcements since the last fetch are enough."""
+        """End the pause early, if there were enough announcements since the last fetch."""
         threshold = self._abort_threshold
         if not self.is_on or threshold is None or count < threshold:
             return None
@@ -54,7 +54,7 @@ class RefetchPause:
         return LocalQueueRefetchDelayAbort(worker_id=self._identity.id, count=count, abort_threshold=threshold)
 
     def at(self, now: float) -> LocalQueueRefetchDelayExpired | None:
-        """End, if it is time."""
+        """End the pause, if it is time."""
         if self.until is None or now < self.until:
             return None
         self.until = None

@@ -1,11 +1,8 @@
-"""Keeps the locks of long jobs young.
+"""Renews the locks of jobs that run longer than an hour, before Graphile's 4-hour rule releases them.
 
-Graphile takes a lock that is older than 4 hours for forgotten, and runs the job again. So the lock of a job that runs
-for more than an hour is renewed: it gets a new token, and whatever goes with the claim gets it too.
-
-The new token is the time of the database, which is asked first: the worker notes the token before it asks for it.
-Whatever happens to the answer, and whatever a handler or a settlement wants at the same moment, the claim has one of
-the tokens that are noted, and all of them are its own.
+A renewed lock has a new token, and the rows that go with the claim get it too. The new token is the time of the
+database, which is read first: the worker notes the token before it asks for it. So whether or not the answer arrives,
+and whatever a handler or a settlement does at the same moment, the claim has one of the noted tokens.
 """
 
 from __future__ import annotations
@@ -24,39 +21,40 @@ if TYPE_CHECKING:
 
     from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.running.progress import Progress
-    from ferryman.worker.running.slots import Running
+    from ferryman.worker.claiming.held_claims import HeldClaims
+    from ferryman.worker.running.progress import ProgressWriter
+    from ferryman.worker.running.slots import Slots
 
 logger = logging.getLogger("ferryman.worker")
 
 SECONDS_UNTIL_OLD = 3600.0
 SECONDS_BETWEEN_LOOKS = 300.0
-"""A lock may be older than it seems by so much, since it is first seen when somebody looks."""
+"""A lock may be older than it seems by up to this much, since it is first seen when this duty looks."""
 
 
-class LongJobs:
-    """Looks for old locks among the jobs that run. A worker whose jobs are short pays for a timer.
+class LockRenewal:
+    """Renews old locks of running jobs. A worker whose jobs are short pays for a timer only.
 
-    renewing: held while tokens change; see `ferryman.worker.claiming.lost_replies`
+    held: the lock under which tokens change
     """
 
     def __init__(
         self,
-        connection: TimedDatabase,
-        running: Running,
-        progress: Progress,
+        database: TimedDatabase,
+        slots: Slots,
+        progress: ProgressWriter,
+        held: HeldClaims,
         *,
-        renewing: asyncio.Lock | None = None,
         clock: Callable[[], float] = clocks.now,
     ) -> None:
-        self._connection = connection
-        self._running = running
+        self._database = database
+        self._slots = slots
         self._progress = progress
-        self._renewing = renewing or asyncio.Lock()
+        self._held = held
         self._clock = clock
         self._seen: dict[Claim, float] = {}
         """When a claim was first seen, or renewed."""
-        self._trouble = Retrying("renewing the locks of long jobs", logger=logger)
+        self._retrying = Retrying("renewing the locks of long jobs", logger=logger)
 
     async def run(self) -> None:
         """Renew locks until cancelled."""
@@ -69,44 +67,44 @@ class LongJobs:
             try:
                 await self.look()
             except FerrymanError as error:
-                await asyncio.sleep(self._trouble.pause_after(error))
+                await asyncio.sleep(self._retrying.pause_after(error))
             else:
-                self._trouble.is_over()
+                self._retrying.is_over()
                 return
 
     async def look(self) -> None:
         """Renew what is old by now."""
         now = self._clock()
-        self._seen = {claim: self._seen.get(claim, now) for claim in self._running.begun}
+        self._seen = {claim: self._seen.get(claim, now) for claim in self._slots.started}
         old = [claim for claim, since in self._seen.items() if now - since >= SECONDS_UNTIL_OLD]
         for worker_id in {claim.worker_id for claim in old}:
             await self._renew(worker_id, [claim for claim in old if claim.worker_id == worker_id])
 
     async def _renew(self, worker_id: str, claims: Sequence[Claim]) -> None:
-        [[token]] = await self._connection.fetch(read_clock())
-        async with self._renewing, self._progress.writing:
-            # What has ended in the meantime is about to be settled, and its tokens are known to whoever does that.
-            current = {claim.job_id: claim for claim in _holders(claims) if claim in self._running}
+        [[token]] = await self._database.fetch(read_clock())
+        async with self._held.tokens_change, self._progress.writing:
+            # A job that has ended in the meantime is about to be settled, by the tokens that its claim has now.
+            current = {claim.job_id: claim for claim in _holders(claims) if claim in self._slots}
             if not current:
                 return
             keys = [key for claim in current.values() for key in claim.keys]
             for claim in current.values():
                 claim.later_tokens = (*claim.later_tokens, token)
-            rows = await self._connection.fetch(renew_claims(worker_id, keys, token))
+            rows = await self._database.fetch(renew_claims(worker_id, keys, token))
         for job_id, result in rows:
             self._take(current[job_id], result)
 
     def _take(self, claim: Claim, result: str) -> None:
         match result:
             case "busy":
-                return  # somebody works on its row, which will be over when we look again
+                return  # another session has locked its row; the next look tries again
             case "lost":
                 logger.warning(
-                    "job %d was taken away from this worker while it ran; it is cancelled",
+                    "job %d lost while it was running; cancelling its handler",
                     claim.job_id,
                     extra={"event": "job_lost", "job_id": claim.job_id},
                 )
-                self._running.lose(claim)
+                self._slots.lose(claim)
             case "gone":
                 # Perhaps its handler has completed it, and not returned yet.
                 logger.debug(

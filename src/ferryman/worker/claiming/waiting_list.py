@@ -16,10 +16,9 @@ from ferryman.errors import FerrymanError
 from ferryman.queries.claim import list_waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.held_claims import ClaimHolder
     from ferryman.worker.identity import Identity
 
 MOST_LISTED = 2_000
@@ -28,26 +27,28 @@ MOST_LISTED = 2_000
 class WaitingList:
     """Writes the list, and knows which claims are on it.
 
-    waiting: the claims in the local queue, the next one first
     seconds: time between two lists
     """
 
     def __init__(
         self,
-        connection: TimedDatabase,
+        database: TimedDatabase,
         identity: Identity,
         *,
-        waiting: Callable[[], Sequence[Claim]],
         seconds: float,
     ) -> None:
-        self._connection = connection
+        self._database = database
         self._identity = identity
-        self._waiting = waiting
+        self._holder: ClaimHolder | None = None
         self._seconds = seconds
         self._listed: frozenset[Claim] = frozenset()
 
     def __contains__(self, claim: object) -> bool:
         return claim in self._listed
+
+    def draw_from(self, holder: ClaimHolder) -> None:
+        """List what waits here, the next one first."""
+        self._holder = holder
 
     async def run(self) -> None:
         """Write a list at each interval, until cancelled."""
@@ -58,7 +59,8 @@ class WaitingList:
     async def write(self) -> None:
         """Write a list of what waits now. If that fails, the next one will do; the old list holds until then."""
         worker_id, old = self._identity.id, self._listed
-        waiting = [claim for claim in self._waiting() if claim.worker_id == worker_id]
+        held = () if self._holder is None else self._holder.held_claims
+        waiting = [claim for claim in held if claim.worker_id == worker_id]
         claims = waiting[-MOST_LISTED:]
         if not claims and not old:
             return
@@ -66,7 +68,7 @@ class WaitingList:
         self._listed = old.union(claims)
         call = list_waiting(worker_id, [(claim.job_id, claim.token) for claim in claims])
         try:
-            rows = await self._connection.fetch(call)
+            rows = await self._database.fetch(call)
         except FerrymanError:  # the table of workers may have given way to a Rust worker's
             return
         if rows:

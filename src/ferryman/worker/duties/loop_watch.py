@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Self
 import ferryman
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType, TracebackType
+
+    from ferryman.worker.running.slots import Slots
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -28,12 +29,13 @@ logger = logging.getLogger("ferryman.worker")
 class LoopWatch:
     """Watches the loop that it was made in, for as long as its block lasts.
 
-    describe: which job an asyncio task runs, for people; None when it runs none
+    patience: how many seconds a handler may block it
+    slots: the jobs that run in it
     """
 
-    def __init__(self, patience: float, describe: Callable[[asyncio.Task[object]], str | None]) -> None:
+    def __init__(self, patience: float, slots: Slots) -> None:
         self._patience = patience
-        self._describe = describe
+        self._slots = slots
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._ended = threading.Event()
@@ -63,7 +65,9 @@ class LoopWatch:
             answered.wait()
             if told:
                 logger.warning(
-                    "the event loop went on after %.1f s", time.monotonic() - asked, extra={"event": "loop_unblocked"}
+                    "the event loop is no longer blocked, after %.1f s",
+                    time.monotonic() - asked,
+                    extra={"event": "loop_unblocked"},
                 )
 
     def _tell(self) -> bool:
@@ -73,10 +77,11 @@ class LoopWatch:
             return False
         place = _users_frame(frame) or frame
         logger.warning(
-            "the event loop has been blocked for %.1f s by %s, at %s:%d in %s; no other job of this worker can go on. "
-            "Make the task a plain `def`, which runs in a thread, or move the blocking call into asyncio.to_thread",
+            "the event loop has been blocked for %.1f s by %s, at %s:%d in %s; no other job of this worker can "
+            "continue. Make the task a plain `def`, which runs in a thread, or move the blocking call into "
+            "asyncio.to_thread",
             self._patience,
-            self._describe(task) or task.get_name(),
+            self._slots.describe(task) or task.get_name(),
             place.f_code.co_filename,
             place.f_lineno,
             place.f_code.co_name,

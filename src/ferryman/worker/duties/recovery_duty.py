@@ -1,7 +1,7 @@
-"""The part of a worker that says that it lives, and recovers the jobs of workers that do not.
+"""Sends a worker's heartbeats, and recovers the jobs of dead workers.
 
-Signs of life come from a thread (`ferryman.recovery.beats`), which also watches others. What it finds is handed over
-to the event loop: jobs of the dead are recovered here, on the worker's own connections.
+Heartbeats come from a thread (`ferryman.recovery.beats`), which also watches other workers. It hands the dead ones it
+finds to the event loop, where their jobs are recovered on the worker's own connections.
 """
 
 from __future__ import annotations
@@ -29,35 +29,39 @@ from ferryman.recovery.sweep_backoff import SweepBackoff
 from ferryman.worker.alarm import Alarm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ferryman.client import Client
     from ferryman.hooks import HookRegistry
     from ferryman.recovery.config import RecoverySettings
     from ferryman.recovery.observer import Dead
+    from ferryman.recovery.safety_window import SafetyWindow
     from ferryman.recovery.sweep_results import SweepStaleWorkersResult
     from ferryman.tasks import Task
     from ferryman.traces import Tracing
+    from ferryman.worker.duties.worker_state import StateRecord
     from ferryman.worker.identity import Identity
+    from ferryman.worker.running.slots import Slots
+    from ferryman.worker.source import JobSource
 
 logger = logging.getLogger("ferryman.recovery")
 
 SWEEP_SECONDS = 300.0
-"""How long a sweep may take. One that is cut short has recovered some jobs, and the next goes on with the others."""
+"""How long a sweep may take. One that is cut short has recovered some jobs; the next one recovers the others."""
 SECONDS_HELD = 60.0
-"""When another has held the lock of sweeps for so long, the log says who."""
+"""After another session has held the sweep lock for this long, the log names it."""
 SECONDS_UNTIL_PRUNING = 60.0
 """After the start: workers that live for less than an hour must not leave records behind for ever."""
 SECONDS_BETWEEN_PRUNINGS = 3600.0
 
 
-class Recovering:
-    """Beats and sweeps, from the registration of the worker to its end.
+class RecoveryDuty:
+    """Heartbeats and sweeps of one worker, from its registration to its end.
 
+    window: how long others cannot have declared this worker dead
     state: what the worker is doing, written down with each beat
-    on_swept: called on the event loop when others have taken our jobs; the identity is a new one by then
-    on_recovered: called when jobs were recovered, which we may run ourselves; behind a pooler nobody hears of them
-    tracing: told of the attempts that died
+    slots, source: what they hold is lost when others have taken our jobs
+    tracing: reports the attempts that ended with their worker
     """
 
     def __init__(
@@ -65,14 +69,14 @@ class Recovering:
         client: Client,
         identity: Identity,
         settings: RecoverySettings,
+        window: SafetyWindow,
         *,
         tasks: Iterable[Task[..., Any]],
         hooks: HookRegistry,
-        concurrency: int,
         prefetches: bool,
-        state: Callable[[], Mapping[str, Any]],
-        on_swept: Callable[[], None],
-        on_recovered: Callable[[], None],
+        state: StateRecord,
+        slots: Slots,
+        source: JobSource,
         tracing: Tracing | None = None,
     ) -> None:
         self._client = client
@@ -81,14 +85,14 @@ class Recovering:
         self._settings = settings
         self._tasks = [*tasks]
         self._hooks = hooks
-        self._on_swept = on_swept
-        self._on_recovered = on_recovered
+        self._slots = slots
+        self._source = source
         self._tracing = tracing
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm()
         self._registered = asyncio.Event()
         self._dead: dict[str, Dead] = {}
-        self._trouble = Retrying("recovering the jobs of dead workers", logger=logger)
+        self._retrying = Retrying("recovering the jobs of dead workers", logger=logger)
         self._sweep_backoff = SweepBackoff(settings.sweep_interval.total_seconds())
         self._teller = Teller(hooks)
         self._held_sweeps = HeldLock(
@@ -98,7 +102,7 @@ class Recovering:
             settings,
             version=ferryman.__version__,
             tasks=[name for task in self._tasks for name in task.identifiers],
-            concurrency=concurrency,
+            concurrency=slots.concurrency,
             prefetches=prefetches,
             policies=own_policies(self._tasks),
         )
@@ -111,30 +115,26 @@ class Recovering:
             on_swept=self._was_swept,
             on_registered=lambda _: self._on_loop(self._registered.set),
             on_dead=self._found_dead,
-            state=state,
+            state=state.take,
+            window=window,
         )
 
-    def is_fenced(self) -> bool:
-        """Whether another worker may have declared this one dead. Then no job may be started."""
-        beats = self._beats
-        return not beats.window.is_safe(beats.clock())
-
     def begin(self) -> None:
-        """Connect and register, on the thread of the beats."""
+        """Connect and register, on the heartbeat thread."""
         self._beats.start()
 
     async def registered(self) -> None:
-        """Come back when others know of us, and of what a crash means for our tasks."""
+        """Return when the worker is registered, and the crash policies of its tasks are stored."""
         await self._database.run(store_policies(self._tasks))
         await self._registered.wait()
 
     async def close(self, *, has_settled_all: bool) -> None:
-        """Say goodbye. A worker that still holds jobs leaves without, and is found dead soon."""
+        """Deregister the worker. If it still holds jobs it stays registered, so that a sweep recovers them."""
         await self._teller.close()
         await asyncio.to_thread(self._beats.close, deregister=has_settled_all)
 
     async def run(self) -> None:
-        """Recover what dead workers have left, until cancelled."""
+        """Recover the jobs of dead workers, until cancelled."""
         # Not when the first worker is found dead: a program that was upgraded meanwhile must not mix two releases.
         import ferryman.recovery.sweeping  # noqa: F401, PLC0415 - nor before the first claim, which does not need it
 
@@ -150,15 +150,15 @@ class Recovering:
                     if self._is_in_charge:
                         await self._sweep([], finds_orphans=True)
             except Exception as error:  # noqa: BLE001 - whatever goes wrong in one sweep, the next one must come
-                await asyncio.sleep(self._trouble.pause_after(error))
+                await asyncio.sleep(self._retrying.pause_after(error))
             else:
-                self._trouble.is_over()
+                self._retrying.is_over()
 
     async def prune(self) -> None:
-        """Forget old records every hour, until cancelled. Apart from sweeps: a backlog of records takes its time."""
+        """Delete old records every hour, until cancelled. Apart from sweeps, since many records take a while."""
         from ferryman.recovery import retention  # noqa: PLC0415 - as above
 
-        trouble = Retrying("deleting old records", logger=logger)
+        retrying = Retrying("deleting old records", logger=logger)
         await asyncio.sleep(_about(SECONDS_UNTIL_PRUNING))
         while True:
             try:
@@ -166,9 +166,9 @@ class Recovering:
                     await self._database.run(retention.prune(self._client.schema.name, self._settings))
                     await self._database.fetch(prune_progress())
             except Exception as error:  # noqa: BLE001 - whatever goes wrong this time, there is a next one
-                trouble.pause_after(error)
+                retrying.pause_after(error)
             else:
-                trouble.is_over()
+                retrying.is_over()
             await asyncio.sleep(_about(SECONDS_BETWEEN_PRUNINGS))
 
     @property
@@ -187,11 +187,11 @@ class Recovering:
         await self._follow_lock(is_held=result.is_already_running)
 
     async def sweep_by_age(self) -> bool:
-        """Sweep as by hand, for a worker that does not live long enough to observe anything; True if jobs are free."""
+        """Sweep as by hand, for a worker that runs too briefly to observe others. True if jobs were recovered."""
         try:
             result = await self._carry_out(None, finds_orphans=True)
         except Exception as error:  # noqa: BLE001 - the jobs that are due were run all the same
-            self._trouble.pause_after(error)
+            self._retrying.pause_after(error)
             return False
         return result.recovered_count > 0
 
@@ -214,11 +214,11 @@ class Recovering:
         finally:
             self._teller.tell(*progress.events)
         if result.recovered_count:
-            self._on_recovered()
+            self._source.wake()  # we may run them ourselves, and behind a pooler nobody hears of them
         return result
 
     async def _follow_lock(self, *, is_held: bool) -> None:
-        """Say who holds the lock of sweeps, if that goes on for long: nothing is recovered meanwhile."""
+        """Log who holds the sweep lock, if it is held for long: nothing is recovered meanwhile."""
         if not is_held:
             self._held_sweeps.is_free()
         elif self._held_sweeps.is_held(SECONDS_HELD):
@@ -228,17 +228,22 @@ class Recovering:
                     self._held_sweeps.name(holder)
 
     def _was_swept(self, _: str) -> str:
-        """On the thread of the beats: from here on nothing that was claimed before can be settled."""
+        """Take a new id, on the heartbeat thread. Claims of the old id can no longer be settled."""
         new = self._identity.renew()
-        self._on_loop(self._on_swept)
+        self._on_loop(self._lose_claims)
         return new
+
+    def _lose_claims(self) -> None:
+        """This worker was declared dead: drop every claim of its old id. Their outcomes would be refused."""
+        self._slots.lose_claims_of_other_ids(self._identity.id)
+        self._source.give_back()
 
     def _found_dead(self, dead: Sequence[Dead]) -> None:
         """On the thread of the beats."""
         self._on_loop(functools.partial(self._take_dead, [*dead]))
 
     def _take_dead(self, dead: Sequence[Dead]) -> None:
-        """Those that are worth a sweep. They are told of again for as long as they are registered."""
+        """Sweep the dead workers that are worth it. They are reported again for as long as they are registered."""
         now = time.monotonic()
         worth_it = [one for one in dead if self._sweep_backoff.is_worth_it(one, now)]
         self._dead.update({one.worker_id: one for one in worth_it})
@@ -252,5 +257,5 @@ class Recovering:
 
 
 def _about(seconds: float) -> float:
-    """About so many seconds: workers that were started together should not all look together."""
+    """About as many seconds: workers that were started together should not all look together."""
     return seconds * random.uniform(0.8, 1.0)  # noqa: S311 - no secret depends on it

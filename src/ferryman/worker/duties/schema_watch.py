@@ -1,4 +1,4 @@
-"""Ends a worker whose schema is migrated, under its feet, to something that it cannot use.
+"""Shuts a worker down when its schema is migrated to a revision that it does not support.
 
 Graphile announces migrations on a channel that all schemas of a database share, so an announcement is only a reason to
 read the ledger of our own schema.
@@ -16,10 +16,9 @@ from ferryman.schema.refusals import GivenWayError, MigrationUnderWayError
 from ferryman.worker.alarm import Alarm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ferryman.client import Client
     from ferryman.errors import SchemaError
+    from ferryman.worker.stopping import Stopping
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -30,17 +29,17 @@ _PASSING = (GivenWayError, MigrationUnderWayError)
 
 
 class SchemaWatch:
-    """Looks at the schema when somebody has announced a migration."""
+    """Reads the schema's revision after each announcement of a migration."""
 
-    def __init__(self, client: Client, give_up: Callable[[SchemaError], None]) -> None:
+    def __init__(self, client: Client, stop: Stopping) -> None:
         self._client = client
-        self._give_up = give_up
+        self._stop = stop
         self._alarm = Alarm()
-        self._trouble = Retrying("reading the revision of the schema", logger=logger)
+        self._retrying = Retrying("reading the revision of the schema", logger=logger)
         self._waits_for: type[SchemaError] | None = None
 
     def announced(self) -> None:
-        """Somebody has migrated a schema of this database."""
+        """Take note that a schema of this database was migrated."""
         self._alarm.ring()
 
     async def run(self) -> None:
@@ -50,9 +49,9 @@ class SchemaWatch:
             try:
                 problem = (await self._client.schema_status()).problem
             except DatabaseError as error:
-                await self._look_again_in(self._trouble.pause_after(error))
+                await self._look_again_in(self._retrying.pause_after(error))
                 continue
-            self._trouble.is_over()
+            self._retrying.is_over()
             if isinstance(problem, _PASSING):
                 self._say_that_it_waits(problem)
                 await self._look_again_in(SECONDS_BETWEEN_LOOKS)
@@ -60,11 +59,11 @@ class SchemaWatch:
             self._waits_for = None
             if problem is not None:
                 logger.error(
-                    "the schema was migrated, and this worker cannot go on: %s",
+                    "the schema was migrated, and this worker does not support it; shutting down: %s",
                     problem,
                     extra={"event": "schema_incompatible"},
                 )
-                self._give_up(problem)
+                self._stop.give_up(problem)
                 return
 
     def _say_that_it_waits(self, problem: SchemaError) -> None:

@@ -1,4 +1,4 @@
-"""What a worker is doing, for the record that goes with its heartbeat. Taken on the thread of the beats."""
+"""The record that goes with a worker's heartbeat: what the worker is doing. Made on the heartbeat thread."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
+    from ferryman.worker.running.slots import Slots
+
 
 class Tally(msgspec.Struct):
     """Attempts whose end was written since the worker started."""
@@ -22,16 +24,16 @@ class Tally(msgspec.Struct):
     """All attempts whose end was written."""
     failed: int = 0
     returned: int = 0
-    """Those that did not count, such as interrupted ones."""
+    """Attempts that did not count, such as interrupted ones."""
 
     @property
     def done(self) -> int:
-        """Those that ended well."""
+        """Attempts that succeeded."""
         return self.written - self.failed - self.returned
 
 
 class LoopLag:
-    """How long the event loop takes to answer. It is asked once for each time that somebody wants to know."""
+    """How long the event loop takes to answer. Each reading asks it once more."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = time.monotonic) -> None:
         self._loop = loop
@@ -54,25 +56,24 @@ class LoopLag:
         self._asked_at = None
 
 
-class WorkerState:
+class StateRecord:
     """The figures of one worker.
 
-    running: how many jobs run now
+    tally: counts the jobs that have ended
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, slots: int, running: Callable[[], int]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, slots: Slots, tally: Tally) -> None:
         self._slots = slots
-        self._running = running
+        self._tally = tally
         self._lag = LoopLag(loop)
-        self.tally = Tally()
 
     def take(self) -> Mapping[str, Any]:
         """As `_ferryman_worker_states.sql` has them."""
         return {
-            "slots": self._slots,
-            "running": self._running(),
-            "done": self.tally.done,
-            "failed": self.tally.failed,
+            "slots": self._slots.concurrency,
+            "running": len(self._slots),
+            "done": self._tally.done,
+            "failed": self._tally.failed,
             "rss_bytes": rss_bytes(),
             "loop_lag_seconds": self._lag.seconds(),
         }

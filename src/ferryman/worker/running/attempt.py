@@ -30,27 +30,31 @@ if TYPE_CHECKING:
     from ferryman.jobs import Job
     from ferryman.tasks import Task
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.running.handlers import Call, Handlers
-    from ferryman.worker.running.progress import Progress
+    from ferryman.worker.claiming.task_numbers import TaskNumbers
+    from ferryman.worker.duties.recycling import Recycling
+    from ferryman.worker.running.handlers import HandlerCall, Handlers
+    from ferryman.worker.running.progress import ProgressWriter
+    from ferryman.worker.running.traced_attempts import TracedAttempts
+    from ferryman.worker.start_guard import StartGuard
 
     Cancelling = Callable[[], int]
     """How often the asyncio task that makes an attempt was cancelled."""
     Attempt = Callable[[Claim, Cancelling], Awaitable[Outcome]]
     """Runs a job once, when what it returns is awaited. Never raises: whatever happens is an outcome."""
-    _Make = Callable[[Task[..., Any], Call, Claim, WorkerContext | None, Cancelling], Awaitable[Ending]]
+    _Make = Callable[[Task[..., Any], HandlerCall, Claim, WorkerContext | None, Cancelling], Awaitable[Ending]]
 
 _EVENTS = (JobFetch, BeforeJobRun, JobStart, AfterJobRun)
-"""Those that hooks may want of an attempt."""
+"""The events of an attempt."""
 _NOT_COMMITTED = Failed("the task called complete_in, and returned before that transaction was committed")
 
 
 class Attempts:
-    """Makes attempts. What a task needs is found out once: no job pays for hooks or a context that nobody wants.
+    """Makes attempts. What a task needs is found out once, so no job pays for hooks or a context that it does not use.
 
-    name_of: the identifier that a job carries
-    may_start: whether a job is still this worker's; asked again after hooks, which may take their time
-    counted: makes each attempt count, for a worker that ends after so many
-    traced: lets a tracing library watch the attempts of a task
+    tasks: finds the identifier that a job carries
+    guard: says whether a job may be started; asked again after hooks, which may take their time
+    recycling: counts the attempts of a worker that ends after so many; None if it does not
+    traced: lets a tracing library watch the attempts; None if none is wanted
     """
 
     def __init__(
@@ -62,11 +66,11 @@ class Attempts:
         blocking_client: SyncClient,
         extensions: Mapping[Any, Any],
         shutting_down: asyncio.Event,
-        progress: Progress,
-        name_of: Callable[[Claim], str],
-        may_start: Callable[[Claim], bool],
-        counted: Callable[[Attempt], Attempt] | None = None,
-        traced: Callable[[Task[..., Any], Attempt], Attempt] | None = None,
+        progress: ProgressWriter,
+        tasks: TaskNumbers,
+        guard: StartGuard,
+        recycling: Recycling | None = None,
+        traced: TracedAttempts | None = None,
     ) -> None:
         self._handlers = handlers
         self._hooks = hooks
@@ -75,16 +79,16 @@ class Attempts:
         self._extensions = extensions
         self._shutting_down = shutting_down
         self._progress = progress
-        self._name_of = name_of
-        self._may_start = may_start
-        self._counted = counted
+        self._identifier_of = tasks.identifier_of
+        self._may_start = guard.may_start
+        self._recycling = recycling
         self._traced = traced
         self._leases: dict[Claim, Lease] = {}
         self._attempts: dict[Task[..., Any], Attempt] = {}
         self._version = hooks.version
 
     def of(self, task: Task[..., Any]) -> Attempt:
-        """How a job of this task is run once. Another way is found when hooks were registered since."""
+        """The function that makes one attempt at a job of this task. It is made anew when hooks are registered."""
         if self._version != self._hooks.version:
             self._version = self._hooks.version
             self._attempts.clear()
@@ -92,12 +96,14 @@ class Attempts:
         if attempt is None:
             attempt = self._find(task)
             if self._traced is not None:
-                attempt = self._traced(task, attempt)
-            attempt = self._attempts[task] = attempt if self._counted is None else self._counted(attempt)
+                attempt = self._traced.of(task, attempt)
+            if self._recycling is not None:
+                attempt = self._recycling.counted(attempt)
+            self._attempts[task] = attempt
         return attempt
 
     def lose(self, claim: Claim) -> None:
-        """The job is no longer ours: its handler may ask, and may no longer complete it."""
+        """Tell the handler of a lost job, if it asks, that it may no longer complete the job."""
         lease = self._leases.get(claim)
         if lease is not None:
             lease.is_lost = True
@@ -112,10 +118,17 @@ class Attempts:
         return lambda claim, cancelling: make(task, call, claim, None, cancelling)
 
     async def _make_with_context(
-        self, make: _Make, task: Task[..., Any], call: Call, claim: Claim, cancelling: Cancelling, *, client: Client
+        self,
+        make: _Make,
+        task: Task[..., Any],
+        call: HandlerCall,
+        claim: Claim,
+        cancelling: Cancelling,
+        *,
+        client: Client,
     ) -> Outcome:
         """Make an attempt whose handler may ask for more than its payload."""
-        job = claim.job(self._name_of(claim))  # before anything is noted: a row that cannot be decoded raises
+        job = claim.job(self._identifier_of(claim))  # before anything is noted: a row that cannot be decoded raises
         lease = self._leases[claim] = Lease(self._client.schema, claim.worker_id, claim.keys)
         lease.learn_keys = lambda: claim.keys
         context = WorkerContext(
@@ -141,12 +154,12 @@ class Attempts:
     async def _make_with_hooks(
         self,
         task: Task[..., Any],
-        call: Call,
+        call: HandlerCall,
         claim: Claim,
         context: WorkerContext | None,
         cancelling: Cancelling,
     ) -> Ending:
-        job = claim.job(self._name_of(claim))
+        job = claim.job(self._identifier_of(claim))
         await self._hooks.emit(JobFetch(job=job, worker_id=claim.worker_id))
         decided = await self._decided_before(job, claim.worker_id)
         if decided is not None:

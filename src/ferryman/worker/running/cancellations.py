@@ -32,7 +32,7 @@ class Cancellations:
         self.claims.discard(claim)
 
     async def was_cancelled(self, claim: Claim) -> bool:
-        """Whether the worker has cancelled the job that the running asyncio task works on, or somebody the worker.
+        """True if the worker has cancelled the job that the running asyncio task works on, or was cancelled itself.
 
         Any other cancellation is a leftover of the handler: it ends here, so that nothing after the handler meets it.
         """
@@ -47,5 +47,5 @@ class Cancellations:
         return claim in self.claims
 
     def _is_ended_from_outside(self, task: asyncio.Task[object]) -> bool:
-        """Whether the loop cancels all tasks because the program ends: the worker's own task is among them."""
+        """True if the loop cancels all tasks because the program ends: the worker's own task is among them."""
         return task.cancelling() > 0 and self._stop.was_cancelled

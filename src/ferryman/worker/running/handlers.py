@@ -1,4 +1,4 @@
-"""Runs the handler of a job where its task wants it, and tells how that ended."""
+"""Calls a job's handler on the event loop, in a thread or in a child process, and turns its end into an outcome."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from ferryman.worker.running.decisions import batch_ending, decided_by, retry_se
 from ferryman.worker.running.django_connections import with_usable_connections
 from ferryman.worker.running.forks import generation, leave_if_forked
 from ferryman.worker.settling.outcomes import (
+    ChildCrash,
     Completed,
-    Crash,
     Ending,
     Failed,
     Snoozed,
@@ -56,8 +56,9 @@ if TYPE_CHECKING:
     from ferryman.worker.running.children.pool import ChildPool
     from ferryman.worker.running.threads import Threads
     from ferryman.worker.settling.outcomes import Interrupted
+    from ferryman.worker.start_guard import StartGuard
 
-    Call = Callable[[Claim, WorkerContext | None], Awaitable[Any]]
+    HandlerCall = Callable[[Claim, WorkerContext | None], Awaitable[Any]]
     """Calls the handler of a task for a job."""
 
 logger = logging.getLogger("ferryman.worker")
@@ -87,9 +88,9 @@ class OverTimeError(TimeoutError):
 class Handlers:
     """Calls handlers: on the loop, in a thread, in a child process.
 
-    may_start: whether a job is still this worker's; asked again when there is a child process for it
-    tracing: tells a tracing library of jobs, whose spans go on in child processes
-    on_crash, max_crashes: what becomes of a job whose process died, unless its task says otherwise
+    guard: says whether a job may be started; asked again when there is a child process for it
+    tracing: hands the span of a job on to its child process
+    on_crash, max_crashes: what happens to a job whose child process died, unless its task says otherwise
     crash_window: how long a crash counts
     """
 
@@ -100,7 +101,7 @@ class Handlers:
         *,
         cancellations: Cancellations,
         interrupted: Interrupted,
-        may_start: Callable[[Claim], bool],
+        guard: StartGuard,
         on_crash: OnCrash = "requeue",
         max_crashes: int | None = 3,
         crash_window: timedelta = timedelta(hours=72),
@@ -111,15 +112,15 @@ class Handlers:
         self._cancellations = cancellations
         self._cancelled = cancellations.claims
         self._interrupted = interrupted
-        self._may_start = may_start
+        self._may_start = guard.may_start
         self._on_crash = on_crash
         self._max_crashes = max_crashes
         self._crash_window = crash_window
         self._tracing = tracing
         self._generation = generation()
 
-    def caller(self, task: Task[..., Any]) -> Call:
-        """How to call the handler of this task where it wants to run."""
+    def caller(self, task: Task[..., Any]) -> HandlerCall:
+        """The function that calls the handler of this task where the task wants to run."""
         if task.running.run_in == "process":
             return functools.partial(self._call_in_child, task)
         call = self._caller_on_loop(task) if task.running.run_in == "loop" else self._caller_in_thread(task)
@@ -128,7 +129,7 @@ class Handlers:
     async def handle(
         self,
         task: Task[..., Any],
-        call: Call,
+        call: HandlerCall,
         claim: Claim,
         context: WorkerContext | None,
         cancelling: Callable[[], int],
@@ -156,7 +157,7 @@ class Handlers:
         seconds = time.monotonic() - started
         return self._after_batch(task, claim, result, seconds) if task.running.is_batch else Completed(seconds)
 
-    def _caller_on_loop(self, task: Task[..., Any]) -> Call:
+    def _caller_on_loop(self, task: Task[..., Any]) -> HandlerCall:
         decode, function = task.decode, task.function
 
         def call(claim: Claim, context: WorkerContext | None) -> Awaitable[Any]:
@@ -166,7 +167,7 @@ class Handlers:
 
         return call
 
-    def _caller_in_thread(self, task: Task[..., Any]) -> Call:
+    def _caller_in_thread(self, task: Task[..., Any]) -> HandlerCall:
         async def call(claim: Claim, context: WorkerContext | None) -> Any:
             arguments = task.decode(claim.payload_json, context)
             function = functools.partial(task.function, *arguments.args, **arguments.kwargs)
@@ -225,7 +226,7 @@ class Handlers:
         own = task.running.max_crashes
         most = self._max_crashes if own is msgspec.UNSET else own
         hours = self._crash_window.total_seconds() / 3600
-        crash = Crash(
+        crash = ChildCrash(
             most,
             self._crash_window.total_seconds(),
             storable_error(
@@ -244,7 +245,7 @@ def _in_its_trace(ending: Snoozed | Failed, claim: Claim) -> Snoozed | Failed:
 
 
 def _queue_of(context: WorkerContext) -> Mapping[str, Any] | None:
-    """How a child reaches the queue, if its handler wants to."""
+    """How a child process reaches the queue, if its handler wants to."""
     return None if context.client is None else same_queue(context.client)
 
 
@@ -262,7 +263,7 @@ def _take_note(context: WorkerContext, note: ChildNote) -> object:
     return None
 
 
-def _limiting(call: Call, limit: timedelta) -> Call:
+def _limiting(call: HandlerCall, limit: timedelta) -> HandlerCall:
     async def limited(claim: Claim, context: WorkerContext | None) -> Any:
         timing = asyncio.timeout(limit.total_seconds())
         try:

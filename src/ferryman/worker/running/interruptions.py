@@ -1,4 +1,4 @@
-"""What becomes of jobs that a worker interrupts in order to end. Hooks are asked, as for jobs of dead workers."""
+"""Decides what happens to jobs that a worker interrupts at shutdown. Hooks are asked, as for jobs of dead workers."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ from ferryman.recovery.crashes import RECOVERED
 from ferryman.worker.settling.outcomes import Interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ferryman.hooks import HookRegistry
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.task_numbers import TaskNumbers
 
 logger = logging.getLogger("ferryman.worker")
 
 HOOK_SECONDS = 3.0
-"""How long hooks may think: the worker is about to end."""
+"""How long `JobRecovery` hooks may take at shutdown."""
 
 
 class Interruptions:
     """Decides what happens to jobs that this worker interrupts at shutdown.
 
-    name_of: the identifier that a job carries, which may be an alias of its task
+    tasks: finds the identifier that a job carries
     delay: seconds until such a job may run again, unless a hook says otherwise
     """
 
-    def __init__(self, hooks: HookRegistry, delay: float, name_of: Callable[[Claim], str]) -> None:
+    def __init__(self, hooks: HookRegistry, delay: float, tasks: TaskNumbers) -> None:
         self._hooks = hooks
-        self._name_of = name_of
+        self._tasks = tasks
         self.usual = Interrupted(RECOVERED, delay)
 
     async def decide(self, claim: Claim) -> Interrupted | None:
-        """What is written about the job; None leaves it locked, for whoever wanted that."""
+        """The outcome to write for an interrupted job. None leaves it locked, because a hook returned `Skip`."""
         match await self._answer(claim) if self._hooks.wants(JobRecovery) else None:
             case JobRecoveryResult.Reschedule(run_at=run_at, attempts=attempts):
                 return replace(self.usual, run_at=run_at, attempts=attempts)
@@ -49,10 +48,10 @@ class Interruptions:
                 return self.usual
 
     async def _answer(self, claim: Claim) -> JobRecoveryResult | None:
-        """What hooks say; None if they could not be asked, or took too long."""
+        """The answer of the hooks; None if they could not be asked, or took too long."""
         try:
             event = JobRecovery(
-                job=claim.job(self._name_of(claim)),
+                job=claim.job(self._tasks.identifier_of(claim)),
                 worker_id=claim.worker_id,
                 previous_worker_id=claim.worker_id,
                 reason=FailureReason.SHUTDOWN_ABORTED,

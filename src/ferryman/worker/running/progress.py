@@ -1,4 +1,4 @@
-"""Writes how far handlers say they are: the last of what was told, at most once a second, all jobs together."""
+"""Writes the progress that handlers report: the newest report of each job, for all jobs together, once a second."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _FOR_EVER = 86_400.0
 _encoder = msgspec.json.Encoder()
 
 
-class Progress:
-    """What running jobs have told. A worker whose handlers tell nothing pays nothing."""
+class ProgressWriter:
+    """Gathers and writes progress reports. A worker whose handlers report none pays nothing."""
 
-    def __init__(self, connection: TimedDatabase) -> None:
-        self._connection = connection
+    def __init__(self, database: TimedDatabase) -> None:
+        self._database = database
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm()
         self._open: set[Claim] = set()
-        """Claims whose attempts are under way. What is told by others comes too late."""
+        """Claims whose attempts are under way. Reports of other claims come too late."""
         self._told: dict[Claim, tuple[float, str | None]] = {}
         self._written: set[Claim] = set()
         self._ended: set[Claim] = set()
-        self._trouble = Retrying("writing the progress of jobs", logger=logger)
+        self._retrying = Retrying("writing the progress of jobs", logger=logger)
         self.writing = asyncio.Lock()
-        """Held while progress is written. Who holds it may change the tokens of claims."""
+        """Held while progress is written, and while tokens of claims change."""
 
     def reporter(self, claim: Claim) -> Callable[[float, str | None], None]:
-        """What the handler of this claim calls, from any thread."""
+        """The function with which the handler of this claim reports progress, from any thread."""
         self._open.add(claim)
 
         def report(fraction: float, message: str | None) -> None:
@@ -71,14 +71,14 @@ class Progress:
             try:
                 await self.write()
             except FerrymanError as error:
-                await asyncio.sleep(self._trouble.pause_after(error))
+                await asyncio.sleep(self._retrying.pause_after(error))
                 self._alarm.ring()
             else:
-                self._trouble.is_over()
+                self._retrying.is_over()
                 await asyncio.sleep(SECONDS_BETWEEN_WRITES)
 
     async def write(self) -> None:
-        """Write what was told and not yet written."""
+        """Write the reports that are not written yet."""
         async with self.writing:
             await self._write()
 
@@ -91,12 +91,12 @@ class Progress:
                 for job_id, token, _ in claim.keys
             ]
             self._written.update(claim for claim, _ in told)
-            await self._connection.fetch(save_progress(_encoder.encode(rows).decode()))
+            await self._database.fetch(save_progress(_encoder.encode(rows).decode()))
             for claim, latest in told:
                 if self._told.get(claim) == latest:
                     del self._told[claim]
         if ended:
-            await self._connection.fetch(forget_progress([claim.job_id for claim in ended]))
+            await self._database.fetch(forget_progress([claim.job_id for claim in ended]))
             self._ended.difference_update(ended)
 
     def _note(self, claim: Claim, told: tuple[float, str | None]) -> None:

@@ -1,4 +1,4 @@
-"""The jobs that a worker runs: started in free slots, settled when they end, cancelled when they must."""
+"""Runs claimed jobs in the worker's slots: starts them, settles their outcomes, cancels them at shutdown."""
 
 from __future__ import annotations
 
@@ -7,48 +7,49 @@ import contextvars
 import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ferryman.worker.running.suspects import SECONDS_UNTIL_NEXT_ROOM
 from ferryman.worker.settling.job_log import told_jobs
 from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Unstarted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from ferryman.tasks import Task
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.task_numbers import TaskNumbers
     from ferryman.worker.identity import Identity
     from ferryman.worker.running.attempt import Attempts
     from ferryman.worker.running.cancellations import Cancellations
     from ferryman.worker.running.interruptions import Interruptions
     from ferryman.worker.running.start_marks import StartMarks
+    from ferryman.worker.running.suspects import Suspects
     from ferryman.worker.settling.outcomes import Outcome
     from ferryman.worker.settling.settler import Settler
+    from ferryman.worker.source import JobSource
+    from ferryman.worker.start_guard import StartGuard
     from ferryman.worker.stopping import Stopping
 
 logger = logging.getLogger("ferryman.worker")
 
-SECONDS_AFTER_CANCELLING = 5.0
-"""How long handlers may take to notice that they were cancelled."""
-SECONDS_OF_A_TURN = 0.0005
-"""How long a slot may go on from job to job before others have their turn; all handlers share the loop."""
+CANCEL_GRACE_SECONDS = 5.0
+"""How long cancelled handlers have to stop before the worker gives their jobs back."""
+TURN_SECONDS = 0.0005
+"""How long one slot may run job after job before it yields the event loop to other handlers and database replies."""
 
 
-class Running:
-    """Claims that have a slot: their jobs run, or are about to begin.
+class Slots:
+    """The jobs that this worker runs, at most one per slot.
 
-    Jobs begin in one slot at first. Small ones, that do not wait for anything, all end there, one after the other; when
-    one of them does wait, the others get slots of their own. So a worker that is full of small jobs still hears from
-    the database twice in a millisecond.
+    New jobs first share one slot and run in it one after the other. If one of them has to wait, the rest get slots of
+    their own. A slot yields after 0.5 ms, so a worker full of small jobs still reads the replies of the database.
 
     concurrency: how many slots there are
-    take: the next job for a free slot, if one waits in a local queue
-    marks: where the start of a job is marked, for those that need it; None if no job does
-    make_room: waits until a job that must run alone does; False if it must go back
-    is_fenced: whether others may have declared this worker dead; None if nobody would
+    tasks: finds the task of a claim
+    guard: says whether a job may be started
     identity: the name of the worker; what was claimed in another is lost
-    on_end: called when a slot is free again
+    marks: where the start of a job is marked, for those that need it; None if no job does
+    suspects: makes room for jobs that must run alone; None if no job must
     """
 
     def __init__(
@@ -58,46 +59,53 @@ class Running:
         stop: Stopping,
         *,
         concurrency: int,
-        find_task: Callable[[Claim], Task[..., Any]],
-        take: Callable[[], Claim | None],
-        marks: StartMarks | None,
-        make_room: Callable[[Claim], Awaitable[bool]],
-        is_fenced: Callable[[], bool] | None,
+        tasks: TaskNumbers,
+        guard: StartGuard,
         identity: Identity,
+        marks: StartMarks | None,
+        suspects: Suspects | None,
         cancellations: Cancellations,
         interruptions: Interruptions,
-        on_end: Callable[[], None],
     ) -> None:
         self._attempts = attempts
         self._settler = settler
         self._stop = stop
-        self._concurrency = concurrency
-        self._find_task = find_task
-        self._take = take
-        self._marks = marks
-        self._make_room = make_room
-        self._is_fenced = is_fenced
+        self.concurrency = concurrency
+        self._task_of = tasks.task_of
+        self._guard = guard
         self._identity = identity
+        self._marks = marks
+        self._suspects = suspects
         self._cancellations = cancellations
         self._cancelled = cancellations.claims
         self._interruptions = interruptions
-        self._on_end = on_end
+        self._take: Callable[[], Claim | None] = lambda: None
+        self._slot_freed: Callable[[], None] = lambda: None
         self._tasks: dict[Claim, asyncio.Task[None]] = {}
         self._waiting: deque[Claim] = deque()
-        """Claims that have not begun."""
+        """Claims that have not started."""
         self._unmarked: set[Claim] = set()
-        self._context: contextvars.Context | None = None
+        self._clean_context: contextvars.Context | None = None
         """The worker's context, before any handler has touched it."""
 
+    def draw_from(self, source: JobSource) -> None:
+        """Take the next job for a free slot from here, and say when a slot is free again."""
+        self._take, self._slot_freed = source.take, source.slot_freed
+
     @property
-    def claims(self) -> list[Claim]:
-        """Every claim this worker holds."""
+    def held_claims(self) -> list[Claim]:
+        """Every claim that has a slot, started or not."""
         return [*self._tasks, *self._waiting]
 
     @property
-    def begun(self) -> list[Claim]:
-        """Those whose attempts have begun; others may still wait for their turn, or for their mark."""
+    def started(self) -> list[Claim]:
+        """Claims whose handlers may be running: they wait neither for their turn nor for their start mark."""
         return [claim for claim in self._tasks if claim not in self._unmarked]
+
+    @property
+    def free(self) -> int:
+        """How many slots are free."""
+        return self.concurrency - len(self._tasks) - len(self._waiting)
 
     def __len__(self) -> int:
         return len(self._tasks) + len(self._waiting)
@@ -106,38 +114,41 @@ class Running:
         return claim in self._tasks
 
     def start(self, claims: Sequence[Claim]) -> None:
-        """Run the jobs of these claims, or give them back if the worker is ending, or may have lost them."""
+        """Run these jobs. Give them back instead if the worker is shutting down or may have lost them."""
         self._waiting.extend(claims)
-        self.serve()
+        self.fill()
 
-    def serve(self) -> None:
-        """Begin with what waits, here or in a local queue."""
-        first = self._begin_next()
+    def fill(self) -> None:
+        """Start the jobs that wait, here or in the source."""
+        first = self._start_next()
         if first is not None:
-            asyncio.get_running_loop().call_soon(self._serve_others, first)
+            asyncio.get_running_loop().call_soon(self._start_others, first)
 
-    def lose_all_but(self, worker_id: str) -> None:
-        """Others have what was claimed in another name than this. Handlers are told, and cancelled if that works."""
-        for claim in self.claims:
+    def lose_claims_of_other_ids(self, worker_id: str) -> None:
+        """Lose every claim made under another id than this. Call it when the worker takes a new id after a sweep."""
+        for claim in self.held_claims:
             if claim.worker_id != worker_id:
                 self.lose(claim)
 
     def lose(self, claim: Claim) -> None:
-        """Somebody else has it, unless it has ended. Its handler is told, and cancelled if that works."""
+        """Stop working on a job that this worker no longer owns: set `ctx.lease_lost`, and cancel its handler.
+
+        Does nothing if the job has ended. A handler in a thread cannot be cancelled, and should check `ctx.lease_lost`.
+        """
         task = self._tasks.get(claim)
         if task is None and claim in self._waiting:
             self._waiting.remove(claim)
-            self._has_ended()
+            self._free_slot()
         if task is not None:
             self._attempts.lose(claim)
             self._cancellations.cancel(claim, task)
-            # One that is cancelled before its first step never takes it.
+            # An asyncio task that is cancelled before its first step never runs its own clean-up.
             task.add_done_callback(lambda _: self._forget(claim))
 
     async def end(self, grace_seconds: float) -> None:
-        """Let jobs end within this time, then cancel them, then let go of those that do not listen.
+        """Shut down: wait for running jobs, cancel the rest, and give back those that ignore their cancellation.
 
-        A thread cannot be cancelled. It may end by itself for as long as the others have to notice.
+        A thread cannot be cancelled. It may end by itself for as long as cancelled handlers have to stop.
         """
         self._give_back_waiting()
         if self._tasks:
@@ -157,12 +168,12 @@ class Running:
                 extra={"event": "jobs_cancelled", "worker_id": self._identity.id, "count": len(self._tasks)},
             )
         in_threads = {
-            claim for claim in self._tasks.keys() - self._unmarked if self._find_task(claim).running.run_in == "thread"
+            claim for claim in self._tasks.keys() - self._unmarked if self._task_of(claim).running.run_in == "thread"
         }
         for claim, task in self._tasks.items():
             if claim not in in_threads:
                 self._cancellations.cancel(claim, task)
-        await self._wait(SECONDS_AFTER_CANCELLING, or_hurry=False)
+        await self._wait(CANCEL_GRACE_SECONDS, or_hurry=False)
         left = [*self._tasks.items()]
         self._tasks.clear()
         await asyncio.gather(*(self._let_go(claim, task) for claim, task in left), return_exceptions=True)
@@ -181,36 +192,36 @@ class Running:
         await self._settle_interrupted(claim, self._interruptions.usual)
 
     def describe(self, task: asyncio.Task[object]) -> str | None:
-        """For the log: the job that an asyncio task runs. From any thread."""
+        """Name the job that an asyncio task runs, for log lines. Safe to call from any thread."""
         for claim, running in [*self._tasks.items()]:
             if running is task:
-                return f"task {self._find_task(claim).identifier!r} (job {claim.job_id})"
+                return f"task {self._task_of(claim).identifier!r} (job {claim.job_id})"
         return None
 
-    def _serve_others(self, first: asyncio.Task[None]) -> None:
-        """Give all others slots of their own, unless the first one has come to its end; then it has called `serve`."""
-        while not first.done() and self._begin_next() is not None:
+    def _start_others(self, first: asyncio.Task[None]) -> None:
+        """Give each waiting job its own slot if the first slot is still busy. If it is done, it has called `fill`."""
+        while not first.done() and self._start_next() is not None:
             pass
 
-    def _begin_next(self) -> asyncio.Task[None] | None:
+    def _start_next(self) -> asyncio.Task[None] | None:
         claim = self._next()
         if claim is None:
             return None
-        if self._context is None:
-            self._context = contextvars.copy_context()
+        if self._clean_context is None:
+            self._clean_context = contextvars.copy_context()
         # In a context of its own: what a handler leaves there is no business of the next. Not made by the loop, whose
         # task factory may be an eager one: a job would have ended before its claim is known to have a slot.
-        loop, context = asyncio.get_running_loop(), self._context.copy()
+        loop, context = asyncio.get_running_loop(), self._clean_context.copy()
         task = asyncio.Task(self._run(claim), loop=loop, name="a worker's slot", context=context)
         self._tasks[claim] = task
         return task
 
     def _next(self) -> Claim | None:
-        """The next one that may begin now, if a slot is free. Those that wait here and may not are given back.
+        """The next job that may start now, if a slot is free. Jobs that wait here and may not start are given back.
 
         A claim can be older than it looks: the process may have been stopped while the reply was on its way.
         """
-        if self._stop.begun.is_set() or (self._is_fenced is not None and self._is_fenced()):
+        if self._stop.begun.is_set() or self._guard.is_fenced:
             self._give_back_waiting()
             return None
         # After the look at the fence: under a new name the worker is safe again, and what it had is lost.
@@ -220,54 +231,48 @@ class Running:
             if claim.worker_id == name:
                 return claim
             self._settler.settle(claim, Unstarted())
-        while len(self._tasks) < self._concurrency:
+        while len(self._tasks) < self.concurrency:
             taken = self._take()
             if taken is None or taken.worker_id == name:
                 return taken
             self._settler.settle(taken, Unstarted())
         return None
 
-    def may_start(self, claim: Claim) -> bool:
-        """Whether the job is still ours, as far as anybody can tell, so that its handler may be called."""
-        if self._is_fenced is not None and self._is_fenced():
-            return False
-        return claim.worker_id == self._identity.id
-
     def _give_back_waiting(self) -> None:
         while self._waiting:
             self._settler.settle(self._waiting.popleft(), Unstarted())
 
     async def _run(self, claim: Claim) -> None:
-        """Make an attempt, and go on with the next job that waits here if nothing is left of this one.
+        """Run a job, then the next waiting one in the same asyncio task, if this one left no trace.
 
-        To make an asyncio task costs as much as all else that a small job needs.
+        Creating an asyncio task costs as much as everything else that a small job needs.
         """
-        me = asyncio.current_task()
-        assert me is not None  # noqa: S101 - it is a coroutine
-        turn_ends = time.monotonic() + SECONDS_OF_A_TURN
+        slot = asyncio.current_task()
+        assert slot is not None  # noqa: S101 - it is a coroutine
+        turn_ends = time.monotonic() + TURN_SECONDS
         following: Claim | None = claim
-        may_start = self.may_start(claim)  # the process may have been stopped since this began
+        may_start = self._guard.may_start(claim)  # the process may have been stopped since this began
         try:
             while following is not None:
-                is_traceless = await self._attempt(following, me, may_start=may_start) and self._is_untouched()
+                is_traceless = await self._attempt(following, slot, may_start=may_start) and self._context_is_clean()
                 following = self._next() if is_traceless and time.monotonic() < turn_ends else None
                 if following is not None:
-                    self._tasks[following] = me
+                    self._tasks[following] = slot
         finally:
-            self._has_ended()
+            self._free_slot()
 
-    async def _attempt(self, claim: Claim, me: asyncio.Task[None], *, may_start: bool) -> bool:
-        """Make an attempt and settle its outcome; whether it has simply completed."""
+    async def _attempt(self, claim: Claim, slot: asyncio.Task[None], *, may_start: bool) -> bool:
+        """Make one attempt and settle its outcome. True if the job completed and nothing was cancelled."""
         outcome: Outcome = Unstarted()
         try:
-            task = self._find_task(claim)
+            task = self._task_of(claim)
             if self._marks is not None and self._marks.are_needed(task, claim):
                 unstarted = await self._before_start(self._marks, claim)
                 outcome = unstarted or outcome
-                may_start = unstarted is None and self.may_start(claim)
+                may_start = unstarted is None and self._guard.may_start(claim)
             if may_start:
                 outcome = self._interruptions.usual
-                outcome = await self._attempts.of(task)(claim, me.cancelling)
+                outcome = await self._attempts.of(task)(claim, slot.cancelling)
         except asyncio.CancelledError:
             if isinstance(outcome, Interrupted) and not await self._cancellations.was_cancelled(claim):
                 outcome = Failed("CancelledError: a hook of this attempt was cancelled, and not by the worker")
@@ -286,22 +291,22 @@ class Running:
             self._tasks.pop(claim, None)
             if self._cancelled:
                 self._cancellations.forget(claim)
-        return isinstance(outcome, Completed) and not me.cancelling()
+        return isinstance(outcome, Completed) and not slot.cancelling()
 
     def _forget(self, claim: Claim) -> None:
         self._cancellations.forget(claim)
         if self._tasks.pop(claim, None) is not None:
-            self._has_ended()
+            self._free_slot()
 
-    def _has_ended(self) -> None:
+    def _free_slot(self) -> None:
         if self._waiting:
-            self.serve()
-        self._on_end()
+            self.fill()
+        self._slot_freed()
 
-    def _is_untouched(self) -> bool:
-        """Whether the context of the running asyncio task is still as it was at its start."""
+    def _context_is_clean(self) -> bool:
+        """True if the handler left every context variable as it was."""
         try:
-            return contextvars.copy_context() == self._context
+            return contextvars.copy_context() == self._clean_context
         except Exception:  # noqa: BLE001 - what handlers put there may be compared in any way
             return False
 
@@ -320,7 +325,7 @@ class Running:
         """Make room for the job and mark its start, where that is needed. None if it may start; else its outcome."""
         self._unmarked.add(claim)
         try:
-            if claim.runs_alone and not await self._make_room(claim):
+            if claim.runs_alone and self._suspects is not None and not await self._suspects.make_room(claim):
                 return Unstarted(None if self._stop.begun.is_set() else SECONDS_UNTIL_NEXT_ROOM)
             return None if await marks.mark(claim) and not self._stop.begun.is_set() else Unstarted()
         finally:

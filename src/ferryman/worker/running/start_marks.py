@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferryman.worker")
 
 SECONDS_UNTIL_HELD_ROWS_ARE_FREE = 0.2
-"""When to try again to mark a job on whose row somebody else works."""
+"""When to try again to mark a job whose row another session has locked."""
 
 
 class StartMarks:
-    """Writes marks, and says which jobs may start.
+    """Writes start marks, and says which jobs may start.
 
     default: the policy of tasks that have none; None if the worker starts all that it claims
     listed: claims that others know not to have started
     """
 
-    def __init__(self, connection: TimedDatabase, default: OnCrash | None, *, listed: Container[Claim] = ()) -> None:
-        self._connection = connection
+    def __init__(self, database: TimedDatabase, default: OnCrash | None, *, listed: Container[Claim] = ()) -> None:
+        self._database = database
         self._default = default
         self._listed = listed
         self._waiting: dict[Claim, asyncio.Future[bool]] = {}
         self._alarm = Alarm()
         self._writing: asyncio.Task[None] | None = None
-        self._trouble = Retrying("marking the start of jobs", logger=logger)
+        self._retrying = Retrying("marking the start of jobs", logger=logger)
 
     def are_needed(self, task: Task[..., Any], claim: Claim) -> bool:
-        """Whether others must know that this job has begun, before it does."""
+        """True if the job may start only after its start is marked."""
         if claim.crash_flags:
             return True
         if self._default is None:
@@ -57,7 +57,7 @@ class StartMarks:
         return must_be_marked(task.running.on_crash, self._default) or claim in self._listed
 
     async def mark(self, claim: Claim) -> bool:
-        """Whether the job may start; if not, it is no longer ours. Comes back when the database knows."""
+        """Mark the start of a job. True if it may start; False if the claim is lost."""
         may_start: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[claim] = may_start
         self._alarm.ring()
@@ -89,18 +89,18 @@ class StartMarks:
         while wanted := {claim: future for claim, future in wanted.items() if not future.done()}:
             claims = [(claim.job_id, claim.token) for claim in wanted]
             try:
-                rows = await self._connection.fetch(mark_started(worker_id, claims))
+                rows = await self._database.fetch(mark_started(worker_id, claims))
             except FerrymanError as error:
-                await asyncio.sleep(self._trouble.pause_after(error))
+                await asyncio.sleep(self._retrying.pause_after(error))
                 continue
-            self._trouble.is_over()
+            self._retrying.is_over()
             busy = {(job_id, token): is_busy for job_id, token, is_busy in rows}
             for claim, future in wanted.items():
                 if future.done():
                     continue
                 # Not by the job alone: of a job that was lost and claimed again, the old claim must not begin.
                 if busy.get((claim.job_id, claim.token)):
-                    self._waiting[claim] = future  # somebody else works on its row
+                    self._waiting[claim] = future  # another session has locked its row
                 else:
                     future.set_result((claim.job_id, claim.token) in busy)
             return

@@ -6,7 +6,7 @@ is settled. A suspect on its last chance runs alone: everything else that is cla
 nothing is claimed, and it starts when all that runs has ended. `ferryman.recovery.crashes` has the other half of the
 rule.
 
-Most suspects are innocent: somebody outside killed their worker, and they should run again soon. A guilty one may kill
+Most suspects are innocent: something else killed their worker, and they should run again soon. A guilty one may kill
 again, and all suspects beside it must then run alone. The quarter is between the two.
 """
 
@@ -18,12 +18,18 @@ import time
 from typing import TYPE_CHECKING
 
 from ferryman.recovery.crashes import ALONE_FLAG, SUSPECT_FLAG
+from ferryman.worker.settling.outcomes import Unstarted
+from ferryman.worker.source import frees_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence, Sized
 
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.held_claims import HeldClaims
     from ferryman.worker.settling.outcomes import Settlement
+    from ferryman.worker.settling.settler import Settler
+    from ferryman.worker.source import JobSource
+    from ferryman.worker.stopping import Stopping
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -33,39 +39,30 @@ SECONDS_UNTIL_NEXT_ROOM = 300.0
 """When such a job may be claimed again, and the worker claims another, if it could not run."""
 SECONDS_BETWEEN_LOOKS = 0.02
 SLOTS_PER_SUSPECT = 4
-"""A worker has one suspect for so many slots, and one at least."""
+"""A worker holds one suspect for this many slots, and one at least."""
 
 
 class Suspects:
     """Knows the suspects that this worker holds.
 
-    slots: how many jobs the worker runs at once
-    is_held: True while a claim runs, waits to run, or waits to be settled
-    is_alone: True if the worker runs nothing beside one job
-    give_back_waiting: gives back what waits in a local queue
-    give_back: gives back a claim that has not started
-    is_stopping: True if the worker starts nothing any more
+    concurrency: how many jobs the worker runs at once
+    held: all claims of the worker
     """
 
-    def __init__(
-        self,
-        *,
-        slots: int,
-        is_held: Callable[[Claim], bool],
-        is_alone: Callable[[], bool],
-        give_back_waiting: Callable[[], None],
-        give_back: Callable[[Claim], None],
-        is_stopping: Callable[[], bool],
-    ) -> None:
-        self._most = max(1, slots // SLOTS_PER_SUSPECT)
-        self._is_held = is_held
-        self._is_alone = is_alone
-        self._give_back_waiting = give_back_waiting
-        self._give_back = give_back
-        self._is_stopping = is_stopping
+    def __init__(self, *, concurrency: int, held: HeldClaims, settler: Settler, stop: Stopping) -> None:
+        self._most = max(1, concurrency // SLOTS_PER_SUSPECT)
+        self._all_held = held
+        self._settler = settler
+        self._stop = stop
+        self._slots: Sized = ()
+        self._source: JobSource | None = None
         self._held: list[Claim] = []
         self._held_since = 0.0
         self._next_room = 0.0
+
+    def watch(self, slots: Sized, source: JobSource) -> None:
+        """Make room in these slots, and in what waits there; say there when the next suspect may be claimed."""
+        self._slots, self._source = slots, source
 
     @property
     def wants_room(self) -> bool:
@@ -73,7 +70,7 @@ class Suspects:
         return any(claim.runs_alone and self._is_held(claim) for claim in self._held)
 
     def forbidden_flags(self) -> tuple[str, ...]:
-        """Jobs with these must not be claimed now. For one that is about to claim."""
+        """The flags of jobs that must not be claimed now. Call it just before a claim."""
         self._held = [claim for claim in self._held if self._is_held(claim)]
         now = time.monotonic()
         if not self._held:
@@ -87,12 +84,15 @@ class Suspects:
             return (SUSPECT_FLAG,)
         return (ALONE_FLAG,)
 
-    def is_any_of(self, settlements: Sequence[Settlement]) -> bool:
-        """True if a suspect that this worker holds is among these."""
-        return bool(self._held) and any(each.claim in self._held for each in settlements)
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """Let the source look for the next suspect when one is settled, unless it looks anyway."""
+        if not self._held or self._source is None:
+            return
+        if any(each.claim in self._held for each in (*written, *refused)) and not frees_work(written, refused):
+            self._source.wake()
 
     def admit(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Those that may go on; the others are given back. For the claims of one statement, in their order."""
+        """The claims that may run; the others are given back. Takes the claims of one statement, in their order."""
         suspects = [claim for claim in claims if claim.crash_flags and claim.is_suspect]
         if not suspects:
             return claims
@@ -108,14 +108,14 @@ class Suspects:
             self._held += new
         for claim in claims:
             if claim not in admitted:
-                self._give_back(claim)
+                self._settler.settle(claim, Unstarted())
         return [claim for claim in claims if claim in admitted]
 
     async def make_room(self, claim: Claim) -> bool:
-        """Wait until the job runs alone; False if it must go back: that takes too long, or the worker stops."""
+        """Wait until the job would run alone. False if that takes too long, or the worker shuts down."""
         end = time.monotonic() + SECONDS_TO_MAKE_ROOM
-        while not self._is_alone():
-            if self._is_stopping():
+        while len(self._slots) > 1:
+            if self._stop.begun.is_set():
                 return False
             if time.monotonic() > end:
                 self._next_room = time.monotonic() + SECONDS_UNTIL_NEXT_ROOM
@@ -130,3 +130,11 @@ class Suspects:
                 return False
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
         return True
+
+    def _is_held(self, claim: Claim) -> bool:
+        """True while the claim runs, waits to run, or waits to be settled."""
+        return claim in self._all_held and claim not in self._settler.left_locked
+
+    def _give_back_waiting(self) -> None:
+        if self._source is not None:
+            self._source.give_back()

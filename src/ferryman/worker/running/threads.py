@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Threads:
-    """Runs each call in a thread that nobody else uses.
+    """Runs each call in a thread that no other call uses at that time.
 
     A pool with a fixed number of threads would not do: a call that goes on after its timeout would keep a thread from
     others, and the end of the program would wait for it. How many calls run at once is for the caller to limit.
@@ -30,7 +30,7 @@ class Threads:
         self._is_closed = False
 
     async def run(self, call: Callable[[], Any]) -> Any:
-        """What the call returns or raises. When cancelled, the call goes on, but nobody hears of it."""
+        """Run a call in a thread; return its result. If cancelled, the call continues and its result is dropped."""
         thread = self._idle.pop() if self._idle else _Thread(self._came_back)
         ended: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
         thread.orders.put((contextvars.copy_context(), call, ended))

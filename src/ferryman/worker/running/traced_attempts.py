@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ferryman.worker.settling.outcomes import Completed, CompletedByHandler, Failed, Interrupted, Snoozed, Unstarted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ferryman.tasks import Task
     from ferryman.traces import Processing, Tracing
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.identity import Identity
     from ferryman.worker.running.attempt import Attempt, Cancelling
     from ferryman.worker.settling.outcomes import Outcome
 
@@ -31,12 +30,12 @@ LOST = "LeaseLostError: this worker was declared dead and lost the job; its outc
 class TracedAttempts:
     """Wraps attempts, so that each is watched from before its hooks until its outcome is known.
 
-    is_lost: True if the claim is no longer this worker's
+    identity: the name of the worker; what was claimed in another is lost
     """
 
-    def __init__(self, tracing: Tracing, is_lost: Callable[[Claim], bool]) -> None:
+    def __init__(self, tracing: Tracing, identity: Identity) -> None:
         self._tracing = tracing
-        self._is_lost = is_lost
+        self._identity = identity
         self._has_complained = False
 
     def of(self, task: Task[..., Any], attempt: Attempt) -> Attempt:
@@ -62,7 +61,7 @@ class TracedAttempts:
         return make
 
     def _told(self, claim: Claim, outcome: Outcome) -> tuple[str, str | None]:
-        if self._is_lost(claim):
+        if claim.worker_id != self._identity.id:
             return "lost", LOST
         if not isinstance(outcome, Failed):
             return _WORDS[type(outcome)], None

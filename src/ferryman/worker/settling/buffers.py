@@ -1,94 +1,87 @@
-"""Where outcomes wait to be written: each kind in a lane of its own, since each has a statement of its own."""
+"""Outcomes that wait to be written: each kind in a buffer of its own, since each has a statement of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self
 
 from msgspec.structs import replace
 
 from ferryman.database.failures import DATA_ERRORS, LOCK_NOT_AVAILABLE, sqlstate_of
 from ferryman.database.retrying import Retrying
 from ferryman.errors import DatabaseUnavailableError, FerrymanError, NotConnectedError
+from ferryman.worker import sync_points
 from ferryman.worker.alarm import Alarm
-from ferryman.worker.settling.held_up import HeldUp
-from ferryman.worker.settling.outcomes import claimed_in_one_name
+from ferryman.worker.settling.held_up import HeldUpOutcomes
+from ferryman.worker.settling.outcomes import claimed_in_one_name, unwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Collection, Sequence
+    from types import TracebackType
 
     from ferryman.worker.settling.outcomes import Settlement
-
-    Write = Callable[[Sequence[Settlement], bool], Awaitable[Sequence[Settlement]]]
+    from ferryman.worker.settling.settler import Settler
+    from ferryman.worker.settling.writers import SettlementWriter
 
 logger = logging.getLogger("ferryman.worker")
 
 BATCH = 1_000
 SECONDS_OF_SKIPPING = 10.0
-"""Where one row was held by somebody, others will be: for so long it is not tried to wait for them."""
+"""After one row was found locked by another session, locked rows are skipped for this long."""
 TRIES_AFTER_UNEXPECTED_ERRORS = 3
-"""How often one outcome is tried that meets an error which nobody expected, before it is replaced."""
+"""How often an outcome that meets an unexpected error is tried before it is replaced."""
 
 
-class Lane:
+class OutcomeBuffer:
     """Settlements of one kind, on their way into the database.
 
-    Those whose rows others hold wait apart and are tried again and again, so that each delays nobody but itself.
+    Settlements whose rows other sessions hold wait apart and are tried again, so that each delays only itself.
 
-    write: writes some of them, or raises; gives back those whose rows others hold. Told to skip these, it does not wait
-        for them at all; otherwise it may give up instead, and have written nothing
-    replace: settles one in another way, because it cannot be written
+    settler: tells of what was written, and replaces what cannot be
     delay: seconds to wait for more before each write
     """
 
-    def __init__(
-        self,
-        duty: str,
-        write: Write,
-        replace: Callable[[Settlement, Exception], None],
-        *,
-        delay: float = 0.0,
-    ) -> None:
-        self.duty = duty
+    def __init__(self, writer: SettlementWriter, settler: Settler, *, delay: float = 0.0) -> None:
+        self.duty = writer.duty
         self.empty = asyncio.Event()
         self.empty.set()
-        self._write = write
-        self._replace = replace
+        self._writer = writer
+        self._settler = settler
         self._delay = delay
         self._waiting: list[Settlement] = []
         self._writing: Sequence[Settlement] = ()
-        self._held_up = HeldUp()
+        self._held_up = HeldUpOutcomes()
         self._skips_until = 0.0
         self._alarm = Alarm()
         self._hurry = asyncio.Event()
-        self._trouble = Retrying(duty, logger=logger)
+        self._retrying = Retrying(self.duty, logger=logger)
 
     @property
     def unsettled(self) -> int:
-        """How many are not written yet."""
+        """How many settlements are not written yet."""
         return len(self._waiting) + len(self._writing) + len(self._held_up)
 
     @property
     def is_writing(self) -> bool:
-        """Whether the next one would have to wait, if only for a moment."""
+        """True while a write is under way, so that the next settlement would have to wait."""
         return bool(self._writing)
 
     @property
     def settlements(self) -> list[Settlement]:
-        """Those that are not written yet, as far as anybody knows."""
+        """The settlements that are not known to be written."""
         return [*self._writing, *self._held_up, *self._waiting]
 
     def put(self, settlement: Settlement) -> None:
-        """Take one more."""
+        """Take a settlement."""
         if not self._waiting:
             self.empty.clear()
             self._alarm.ring()
         self._waiting.append(settlement)
 
     def hurry(self) -> None:
-        """Gather no longer."""
+        """Write at once, without waiting for more."""
         self._hurry.set()
 
     async def run(self) -> None:
@@ -96,7 +89,7 @@ class Lane:
         # What a run that was cancelled had begun to write, and perhaps has written.
         self._waiting, self._writing = [*_doubted(self._writing), *self._waiting], ()
         while True:
-            # Both in turn: however many are held up, others go on.
+            # Both in turn: however many are held up, the others are written.
             if self._held_up.pause <= 0:
                 self._writing = self._held_up.take(BATCH)
                 await self._write_until_done(skips=True)
@@ -128,28 +121,39 @@ class Lane:
             held_up: Sequence[Settlement] = ()
             try:
                 held_up = await self._write(part, skips)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the lane goes on
+            except Exception as error:  # noqa: BLE001 - whatever it is, the buffer goes on
                 tries += 1
                 if not await self._is_their_fault(error, part, skips=skips, tries=tries):
                     continue
                 if len(part) > 1:
                     size, tries = len(part) // 2, 0
                     continue
-                self._replace(part[0], error)
+                self._settler.replace(part[0], error)
             else:
-                self._trouble.is_over()
+                self._retrying.is_over()
             self._held_up.has_tried(part, held_up)
             self._writing = self._writing[len(part) :]
             size, tries = len(self._writing), 0
 
+    async def _write(self, part: Sequence[Settlement], skips: bool) -> Sequence[Settlement]:
+        """Write some, and tell of them; gives back those that are to be tried again."""
+        written = await self._writer.write(part, skips=skips)
+        self._settler.report(written.written, written.refused)
+        if not written.unclear:
+            return written.held
+        # Only after the report: whatever becomes of this question, the others are written.
+        explained = await self._writer.explain(written.unclear)
+        self._settler.report(explained.written, explained.refused)
+        return [*written.held, *explained.held]
+
     async def _is_their_fault(self, error: Exception, part: Sequence[Settlement], *, skips: bool, tries: int) -> bool:
-        """Whether the error comes from the data of one of these. If not, comes back when they may be tried again."""
+        """True if the error comes from the data of one of these. Otherwise waits until they may be tried again."""
         if not isinstance(error, FerrymanError):
-            # Nobody expected it. It may be the fault of one outcome, and may have come after the write.
+            # An unexpected error may be the fault of one outcome, and may have come after the write.
             self._writing = [*_doubted(part), *self._writing[len(part) :]]
             if len(part) > 1 or tries >= TRIES_AFTER_UNEXPECTED_ERRORS:
                 return True
-            await asyncio.sleep(self._trouble.pause_after(error))
+            await asyncio.sleep(self._retrying.pause_after(error))
             return False
         state = sqlstate_of(error) or ""
         if state == LOCK_NOT_AVAILABLE and not skips:
@@ -159,72 +163,113 @@ class Lane:
             self._writing = _doubted(self._writing)
         if state.startswith(DATA_ERRORS):
             return True
-        await asyncio.sleep(self._trouble.pause_after(error))
+        await asyncio.sleep(self._retrying.pause_after(error))
         return False
 
 
-class LendingLane(Lane):
-    """Lends what waits to one who is about to send a statement anyway, and can write it in passing.
+class LendingBuffer(OutcomeBuffer):
+    """Completions that the next claim statement writes along, which saves a round trip and a commit.
 
-    That saves a round trip and a commit. What was not written comes back, and is written as if nothing had been tried.
-
-    report: gets what was written in passing
+    What was not written comes back, and is written as if nothing had been tried.
     """
 
-    def __init__(
-        self,
-        duty: str,
-        write: Write,
-        replace: Callable[[Settlement, Exception], None],
-        *,
-        report: Callable[[Sequence[Settlement]], None],
-    ) -> None:
-        super().__init__(duty, write, replace)
-        self._report = report
+    def __init__(self, writer: SettlementWriter, settler: Settler) -> None:
+        super().__init__(writer, settler)
         self._lent: Sequence[Settlement] = ()
 
     @property
     def unsettled(self) -> int:
-        """How many are not written yet."""
+        """How many settlements are not written yet."""
         return super().unsettled + len(self._lent)
 
     @property
     def settlements(self) -> list[Settlement]:
-        """Those that are not written yet, as far as anybody knows."""
+        """The settlements that are not known to be written."""
         return [*self._lent, *super().settlements]
 
-    def borrow(self, worker_id: str) -> Sequence[Settlement]:
-        """What waits and can be written in passing: claims in this name, without a queue, with nothing in doubt."""
+    def lend(self, worker_id: str) -> Loan:
+        """Lend the settlements of this worker id that have no queue and are not in doubt."""
         plain: list[Settlement] = []
         others: list[Settlement] = []
         for each in self._waiting:
             (plain if len(plain) < BATCH and _is_plain(each, worker_id) else others).append(each)
         self._lent, self._waiting = plain, others
-        return plain
+        return Loan(self, plain)
 
-    def has_written(self, borrowed: Sequence[Settlement]) -> None:
-        """Report these."""
+    def has_written(self, lent: Sequence[Settlement]) -> None:
+        """Take note that these were written, and report them."""
         self._lent = ()
-        if borrowed:
-            self._report(borrowed)
+        if lent:
+            sync_points.reach("settle_committed")
+            self._settler.report(lent, ())
         if not self.unsettled:
             self.empty.set()
 
-    def give_back(self, borrowed: Sequence[Settlement], *, is_uncertain: bool = False) -> None:
-        """Write these after all.
+    def take_back(self, lent: Sequence[Settlement], *, is_uncertain: bool = False) -> None:
+        """Take back settlements that were not written along, and write them.
 
-        is_uncertain: whether they may have been written
+        is_uncertain: True if they may be written already
         """
         self._lent = ()
-        if borrowed:
-            self._waiting[:0] = [replace(each, is_uncertain=is_uncertain, was_lent=True) for each in borrowed]
+        if lent:
+            self._waiting[:0] = [replace(each, is_uncertain=is_uncertain, was_lent=True) for each in lent]
             self.empty.clear()  # `has_written` may just have taken it for empty
             self._alarm.ring()
 
     async def _gather(self) -> None:
         if any(_is_plain(each, each.claim.worker_id) for each in self._waiting):
-            # Whoever was woken at the same moment may want to write them.
+            # A claim that was woken at the same moment may want to write them along.
             await asyncio.sleep(0)
+
+
+class Loan:
+    """Completions that a claim statement writes along, used in a `with` block that says which were written.
+
+    A block that ends with an error gives them back; unless nothing was sent, they are in doubt.
+    """
+
+    __slots__ = ("_buffer", "_is_open", "_settlements")
+
+    def __init__(self, buffer: LendingBuffer | None, settlements: Sequence[Settlement]) -> None:
+        self._buffer = buffer
+        self._settlements = settlements
+        self._is_open = True
+
+    @property
+    def keys(self) -> list[tuple[int, int]]:
+        """The job and the token of each."""
+        return [(each.claim.job_id, each.claim.token) for each in self._settlements]
+
+    def completed(self, job_ids: Collection[int] | None) -> None:
+        """Say which were written, by the ids of their jobs; None if it was all of them."""
+        self._is_open = False
+        if self._buffer is None:
+            return
+        lent = self._settlements
+        others = [] if job_ids is None else unwritten(lent, {*job_ids})
+        left = {each.claim for each in others}
+        self._buffer.has_written([each for each in lent if each.claim not in left] if left else lent)
+        self._buffer.take_back(others)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_open and self._buffer is not None:
+            self._buffer.take_back(self._settlements, is_uncertain=not isinstance(error, NotConnectedError))
+
+
+NO_LOAN = Loan(None, ())
+
+
+class Lender(Protocol):
+    """A part that has completions which a claim can write along."""
+
+    def lend(self, worker_id: str) -> Loan:
+        """Completions of claims under this worker id; mostly there are none."""
+        ...
 
 
 def _is_plain(settlement: Settlement, worker_id: str) -> bool:

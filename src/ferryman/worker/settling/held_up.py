@@ -27,15 +27,15 @@ SECONDS_BETWEEN_TELLING = 60.0
 FOR_EVER = 3600.0
 
 
-class HeldUp:
-    """Settlements that wait for others to let go of their rows, and when each is tried again."""
+class HeldUpOutcomes:
+    """Settlements whose rows other sessions have locked, and when each is tried again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._waiting: dict[Claim, Settlement] = {}
         self._next_try: dict[Claim, float] = {}
         self._since: dict[Claim, float] = {}
-        """When a claim met somebody first. It is kept while the claim is tried again."""
+        """When another session was first found in the way of a claim. Kept while the claim is tried again."""
         self._told_at = -SECONDS_BETWEEN_TELLING
 
     def __len__(self) -> int:
@@ -46,11 +46,11 @@ class HeldUp:
 
     @property
     def pause(self) -> float:
-        """Seconds until one is due."""
+        """Seconds until the next one is due."""
         return max(0.0, min(self._next_try.values()) - self._clock()) if self._waiting else FOR_EVER
 
     def take(self, most: int) -> list[Settlement]:
-        """Those that are due, as far as they can be written together."""
+        """Take the settlements that are due and can be written together."""
         now = self._clock()
         due = [each for claim, each in self._waiting.items() if self._next_try[claim] <= now][:most]
         taken = due[: claimed_in_one_name(due)]
@@ -59,7 +59,7 @@ class HeldUp:
         return taken
 
     def has_tried(self, tried: Sequence[Settlement], held_up: Sequence[Settlement]) -> None:
-        """Take those that others hold, out of those that were tried."""
+        """Note which settlements were tried, and which of them another session holds up."""
         if not held_up and not self._since:
             return
         now = self._clock()

@@ -1,4 +1,4 @@
-"""Tells the log how each job ended, after that was written."""
+"""Logs how each job ended, after its outcome was written."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Snoozed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.task_numbers import TaskNumbers
     from ferryman.worker.settling.outcomes import Outcome
 
 logger = logging.getLogger("ferryman.worker")
@@ -21,12 +22,12 @@ logger = logging.getLogger("ferryman.worker")
 class JobLog:
     """Log lines about jobs.
 
-    tasks: the identifiers of tasks by their numbers
+    tasks: finds the identifier that a job carries
     log_jobs: True logs each job that completes or is snoozed as INFO, and the traceback of each attempt that fails.
         Otherwise such jobs are logged as DEBUG, and only the last attempt has a traceback
     """
 
-    def __init__(self, tasks: Callable[[], Mapping[int, str]], *, log_jobs: bool) -> None:
+    def __init__(self, tasks: TaskNumbers, *, log_jobs: bool) -> None:
         self._tasks = tasks
         self._logs_jobs = log_jobs
         self._level = logging.INFO if log_jobs else logging.DEBUG
@@ -37,16 +38,16 @@ class JobLog:
         return logger.isEnabledFor(self._level)
 
     def refused(self, claim: Claim) -> None:
-        """Tell that an outcome was not recorded."""
+        """Log that an outcome was refused."""
         logger.warning(
-            "job %d (%s) was taken away from this worker before it ended; its outcome was not recorded",
+            "outcome of job %d (%s) refused: this worker no longer owns it",
             claim.job_id,
             self._task(claim),
             extra=self._fields("settlement_refused", claim),
         )
 
     def written(self, claim: Claim, outcome: Outcome) -> None:
-        """Tell how a job ended."""
+        """Log how a job ended."""
         match outcome:
             case Completed():
                 logger.log(
@@ -107,10 +108,10 @@ class JobLog:
         )
 
     def _task(self, claim: Claim) -> str:
-        return self._tasks().get(claim.task_id, "")
+        return self._tasks.identifier_of(claim)
 
     def _fields(self, event: str, claim: Claim, **more: object) -> dict[str, object]:
-        """What a structured log keeps apart from the message."""
+        """The structured fields of a log line."""
         return {
             "event": event,
             "job_id": claim.job_id,
@@ -172,5 +173,5 @@ def told_seconds(seconds: float) -> str:
 
 
 def _retry_delay(claim: Claim, delay: float | None) -> float:
-    """The seconds until the next attempt; Graphile's own if nobody chose another."""
+    """Seconds until the next attempt; None stands for Graphile's own delay."""
     return math.exp(min(claim.attempts, 10)) if delay is None else delay

@@ -1,4 +1,4 @@
-"""How an attempt ended, and what that means for its job: decisions as values. Each job makes one, so they are cheap."""
+"""Outcomes: how an attempt ended and what that means for its job, as values. Each job makes one, so they are cheap."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from ferryman.errors import InvalidPayloadError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
-    from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.claims import Claim, Owner
 
 MAX_ERROR_LENGTH = 16_000
 _OURS = f"{Path(__file__).parents[2]}{os.sep}"
@@ -27,11 +28,11 @@ class Completed(msgspec.Struct, frozen=True, gc=False):
     seconds: float
 
 
-class Crash(msgspec.Struct, frozen=True, gc=False):
+class ChildCrash(msgspec.Struct, frozen=True, gc=False):
     """The child process of an attempt died, for which nothing but the job can be to blame."""
 
     most: int | None
-    """With so many crashes the job fails for good; None: it never does."""
+    """The job fails for good at this many crashes; None: never."""
     window: float
     """How long a crash counts, in seconds."""
     last_error: str
@@ -45,10 +46,10 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
     delay: float | None = None
     """Seconds until the next attempt; None for the usual delay."""
     is_final: bool = False
-    """Whether no other attempt will be made, even if some are left."""
+    """True if no other attempt will be made, even if some are left."""
     payload_json: str | None = None
-    """What the next attempt shall work on instead."""
-    crash: Crash | None = None
+    """The payload of the next attempt, if it is another one."""
+    crash: ChildCrash | None = None
 
 
 class Snoozed(msgspec.Struct, frozen=True, gc=False):
@@ -66,7 +67,7 @@ class Interrupted(msgspec.Struct, frozen=True, gc=False):
     run_at: datetime | None = None
     """When to run it again, instead of after the delay."""
     attempts: int | None = None
-    """How many attempts it shall have had, instead of one less."""
+    """The number of used attempts to write, instead of one less."""
 
 
 class Unstarted(msgspec.Struct, frozen=True, gc=False):
@@ -84,7 +85,7 @@ class CompletedByHandler(msgspec.Struct, frozen=True, gc=False):
 
     seconds: float
     otherwise: Ending
-    """What holds if it was not."""
+    """The outcome if it was not committed."""
 
 
 Outcome: TypeAlias = Ending | CompletedByHandler
@@ -96,18 +97,69 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     claim: Claim
     outcome: Outcome
     is_uncertain: bool = False
-    """Whether it was sent once, and the reply was lost: it may be written already."""
+    """True if it was sent once and the reply was lost: it may be written already."""
     was_lent: bool = False
-    """Whether it could not be written in passing, and must not be tried so again."""
+    """True if a claim statement could not write it along; it is not lent again."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """The result of one write."""
+
+    written: Sequence[Settlement]
+    refused: Sequence[Settlement] = ()
+    """Settlements whose claims were lost."""
+    unclear: Sequence[Settlement] = ()
+    """Settlements that were not written; the writer has yet to find out why."""
+    held: Sequence[Settlement] = ()
+    """Settlements to try again: other sessions hold their rows, or their state could not be read."""
 
 
 def claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
-    """How many, from the first on, can be written together. All of them, unless the worker was swept in between."""
+    """How many settlements, from the first on, can be written together: those of one worker id."""
     if not settlements:
         return 0
     name = settlements[0].claim.worker_id
     others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
     return next(others, len(settlements))
+
+
+def as_written(settlements: Sequence[Settlement], written: Mapping[int, bool]) -> Sequence[Settlement]:
+    """Add to settlements what only the database knows: whether failed jobs have an attempt left.
+
+    A job that was taken over or removed while it ran has none.
+    """
+    if not any(written.values()):
+        return settlements
+    return [
+        replace(settlement, outcome=replace(settlement.outcome, is_final=True))
+        if isinstance(settlement.outcome, Failed) and written.get(settlement.claim.job_id)
+        else settlement
+        for settlement in settlements
+    ]
+
+
+def unwritten(settlements: Sequence[Settlement], written: Collection[int]) -> list[Settlement]:
+    """The settlements that were not written, given the ids of the jobs that were."""
+    newest = _newest_claims(settlements)
+    return [each for each in settlements if each.claim.job_id not in written or each.claim not in newest]
+
+
+def was_written_before(settlement: Settlement, owners: Mapping[int, Owner]) -> bool:
+    """True if its first try seems to have succeeded: the job is gone, or is not locked."""
+    if not settlement.is_uncertain or settlement.claim.job_id not in owners:
+        return settlement.is_uncertain
+    locked_by, _ = owners[settlement.claim.job_id]
+    return locked_by is None and not isinstance(settlement.outcome, Completed)
+
+
+def _newest_claims(settlements: Sequence[Settlement]) -> set[Claim]:
+    """The newest claim of each job. A job that was lost and claimed again has two."""
+    newest: dict[int, Claim] = {}
+    for settlement in settlements:
+        claim = settlement.claim
+        if claim.token >= newest.setdefault(claim.job_id, claim).token:
+            newest[claim.job_id] = claim
+    return {*newest.values()}
 
 
 def storable_error(text: str) -> str:

@@ -29,11 +29,12 @@ from ferryman.worker.settling.outcomes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ferryman.hooks import HookRegistry
     from ferryman.hooks.kinds import Observer
     from ferryman.worker.claiming.claims import Claim
+    from ferryman.worker.claiming.task_numbers import TaskNumbers
     from ferryman.worker.duties.worker_state import Tally
     from ferryman.worker.settling.outcomes import Settlement
 
@@ -46,17 +47,18 @@ _EVENTS = (JobComplete, JobFail, JobPermanentlyFail, JobInterrupted, SettleRefus
 
 
 class Reports:
-    """Turns settlements into log lines, at once, and into events, which hooks are told of in their own time.
+    """Logs settlements at once, and reports them to hooks, which may take their time.
 
-    tasks: the identifiers of tasks by their numbers
-    width: how many events hooks may be told of at the same time
+    tasks: finds the identifier that a job carries
+    tally: counts the jobs that have ended
+    width: how many events may be reported at the same time
     log_jobs: whether jobs that complete are logged as INFO
     """
 
     def __init__(
         self,
         hooks: HookRegistry,
-        tasks: Callable[[], Mapping[int, str]],
+        tasks: TaskNumbers,
         tally: Tally,
         *,
         width: int,
@@ -72,11 +74,12 @@ class Reports:
 
     @property
     def untold(self) -> int:
-        """How many settlements hooks have not been told of to the end."""
+        """How many settlements hooks have not handled yet."""
         return self._telling.untold
 
-    def put(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
-        """Report settlements."""
+    def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
+        """Report settlements. Nothing here waits for hooks."""
+        self._tally.written += len(written)
         logs_completed = self._job_log.wants_completed
         wants_completed = logs_completed or self._hooks.wants(JobComplete)
         reports = [
@@ -97,12 +100,12 @@ class Reports:
 
     @contextmanager
     def _containing(self, claim: Claim) -> Iterator[None]:
-        """Whatever is wrong with a job's row, the others are reported."""
+        """Log an error that is due to one job's row, so that the others are reported."""
         try:
             yield
         except Exception:
             logger.exception(
-                "the outcome of job %d was recorded, but could not be told",
+                "outcome of job %d recorded, but reporting it to hooks failed",
                 claim.job_id,
                 extra={"event": "report_failed", "job_id": claim.job_id},
             )
@@ -131,7 +134,7 @@ class Reports:
         return SettleRefused(job_id=claim.job_id, worker_id=claim.worker_id, outcome=_kind(outcome))
 
     def _event(self, claim: Claim, outcome: Outcome) -> Observer | None:
-        worker_id, identifier = claim.worker_id, self._tasks().get(claim.task_id, "")
+        worker_id, identifier = claim.worker_id, self._tasks.identifier_of(claim)
         match outcome:
             case Completed() if self._hooks.wants(JobComplete):
                 duration = timedelta(seconds=outcome.seconds)

@@ -17,7 +17,7 @@ BURST = 40
 PER_SECOND = 40.0
 
 
-class VainClaims:
+class ClaimBackoff:
     """Knows how soon the next claim may follow an announcement."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
