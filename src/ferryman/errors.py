@@ -1,31 +1,31 @@
 """Every exception that Ferryman raises.
 
 FerrymanError
-├── ConfigurationError            settings that are missing, unknown or contradict each other
-│   └── NoDatabaseError           nobody said which database to use
-├── InvalidJobError               a value that the queue would refuse; nothing was sent (also a ValueError)
-│   └── InvalidPayloadError       a payload that is not storable JSON, or does not fit its task
-├── CrontabError                  a schedule that cannot be read, or can never work (also a ValueError)
-├── JobScheduleError              a hook decided about a job that was about to be added; nothing was added
-│   ├── JobScheduleSkippedError   it said: do not add it
-│   └── JobScheduleFailedError    it said why not, or failed itself
-├── ScheduleError
+├── ConfigurationError            a setting is missing, unknown, or contradicts another
+│   └── NoDatabaseError           no database is configured
+├── InvalidJobError               the queue cannot store a value; nothing was sent (also a ValueError)
+│   └── InvalidPayloadError       a payload cannot be stored as JSON, or does not fit its task
+├── CrontabError                  a crontab cannot be read, or cannot work (also a ValueError)
+├── JobScheduleError              a hook kept a job from being added
+│   ├── JobScheduleSkippedError   it skipped the job
+│   └── JobScheduleFailedError    it refused the job, or failed
+├── ScheduleError                 a schedule in the database cannot be added or changed as requested
 │   ├── DuplicateScheduleError    the name of a new schedule is taken; nothing was added
-│   └── UnknownScheduleError      no schedule of that name is kept in the database; nothing was changed
-├── TaskError
-│   ├── DuplicateTaskError        two tasks want one identifier
-│   └── UnknownTaskError          no task of this application fits
-├── LeaseLostError                a job was taken away from the worker that was running it
-├── SchemaError
-│   ├── SchemaMissingError        the database has no such schema yet
+│   └── UnknownScheduleError      the database has no schedule of that name; nothing was changed
+├── TaskError                     a task is defined or used in a way that cannot work
+│   ├── DuplicateTaskError        two tasks have the same identifier
+│   └── UnknownTaskError          no task of this application has that identifier or class
+├── LeaseLostError                the worker has lost the job that a handler works on
+├── SchemaError                   Ferryman cannot use the schema in the database
+│   ├── SchemaMissingError        the schema is not installed
 │   ├── IncompatibleSchemaError   the schema is too old, too new or not Graphile's
 │   └── UnsupportedServerError    PostgreSQL is older than Ferryman supports
-├── DatabaseError
-│   ├── DatabaseUnavailableError  the server cannot be reached, or went away
-│   │   └── NotConnectedError     there was no connection to be had; nothing was sent
+├── DatabaseError                 PostgreSQL refused a statement
+│   ├── DatabaseUnavailableError  the server cannot be reached, or stopped answering
+│   │   └── NotConnectedError     no connection was available; nothing was sent
 │   └── JobNotAddedError          the database accepted the call but stored no job
-├── EmbeddedServerError           the private PostgreSQL could not be found, made or started
-├── WorkerCrashed                 the process that ran a job ended before the job did
+├── EmbeddedServerError           the private PostgreSQL could not be found, created or started
+├── WorkerCrashed                 the process that ran a job exited before the job ended
 └── PoolClosedError               a pool of child processes was closed before the job could run or finish
 """
 
@@ -145,8 +145,8 @@ class EmbeddedServerError(FerrymanError):
 class WorkerCrashed(FerrymanError):  # noqa: N818 - the name that people know from error texts and retry policies
     """The process that ran a job exited before the job ended.
 
-    A retry policy is asked about it when the process was a child of the worker. When it was the worker itself, nobody
-    is left to ask: `on_crash` says what becomes of the job, and this name stands in its error.
+    If the process was a child of the worker, the retry policy decides. If it was the worker itself, `on_crash` decides
+    what happens to the job, and this name is in its `last_error`.
 
     exit_code: as in `subprocess`: the exit code, or minus the number of the signal that killed the process
     has_begun: True if the task had started; otherwise its module was being imported

@@ -54,7 +54,7 @@ class JobState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """How to schedule a job. The task's defaults fill in values that you leave out, then the database's.
+    """The scheduling of a job. The task's defaults fill in values that you leave out, then the database's.
 
     queue_name: jobs with the same queue name run one at a time
     run_at: the earliest time to run it, with a time zone (default: now)

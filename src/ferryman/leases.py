@@ -21,7 +21,7 @@ class Lease:
     """Lets a handler complete its job by itself, and tells it if the job was lost.
 
     The fence is that of every settlement: the worker's id and the moment of the claim. The worker renews the lock of a
-    long job, at any time, so there may be several such moments. Each of them is this claim's and nobody else's.
+    long job at any time, so there may be several such moments. Each of them belongs to this claim alone.
 
     keys: the claim, once for each token that it may have
     """

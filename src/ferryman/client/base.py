@@ -1,4 +1,4 @@
-"""What both clients share: their settings, the database that they connect to, and how they make jobs."""
+"""The base of both clients: their settings, the address of their database, and the making of jobs."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class BaseClient:
 
     @property
     def settings(self) -> Settings:
-        """Where the database is and how to use it."""
+        """The settings: the address of the database, the schema, and limits."""
         return self._settings
 
     @property

@@ -58,7 +58,7 @@ class JobCounts:
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far a running job is, as its handler reported with `ctx.set_progress`."""
+    """The progress of a running job, as its handler reported with `ctx.set_progress`."""
 
     fraction: float
     """From 0 to 1."""

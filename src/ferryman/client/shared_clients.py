@@ -2,8 +2,8 @@
 
 An async client belongs to an event loop, a blocking one to a process, and neither survives its owner:
 
-- each event loop has a client of its own, which is closed with it;
-- all threads share one blocking client, which works on in a forked process, over connections of its own;
+- each event loop has its own client, which is closed with it;
+- all threads share one blocking client, which continues in a forked process with new connections;
 - the jobs of a worker use the worker's clients, whose hooks are asked too.
 """
 

@@ -36,7 +36,7 @@ SECONDS_BETWEEN_ATTEMPTS = 0.25
 
 
 class CleanupTask(Enum):
-    """One kind of clean-up."""
+    """A kind of clean-up."""
 
     GC_TASK_IDENTIFIERS = "GC_TASK_IDENTIFIERS"
     """Delete tasks that no job refers to, except those named as kept.
@@ -99,7 +99,7 @@ def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> 
 def _delete_tasks(kept: Sequence[str]) -> Steps[Sequence[Row]]:
     try:
         return (yield from under_lock(LOCK_TASKS, delete_unknown_tasks(kept)))
-    except SchemaMissingError:  # without the extensions nobody can register
+    except SchemaMissingError:  # without the extensions no worker can register
         yield Rollback()
     return (yield from under_lock(LOCK_TASKS, delete_unused_tasks(kept)))
 

@@ -117,7 +117,7 @@ def _fetch_django(call: Call, schema: SchemaName) -> Sequence[Row]:
 
 
 def _keep_zones(cursor: Any) -> None:
-    """Where USE_TZ is False, Django leaves out the zones of times. Let this cursor, which is ours alone, keep them."""
+    """Keep the zones of times on this cursor, which is ours alone: with USE_TZ False, Django drops them."""
     if isinstance(cursor, psycopg.Cursor):
         cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
     elif hasattr(cursor, "tzinfo_factory"):  # psycopg2

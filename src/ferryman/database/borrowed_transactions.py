@@ -94,8 +94,8 @@ def _is_idle(driver: Any) -> bool:
         return not is_in_transaction()
     if not hasattr(driver, "info"):  # pg8000, or another driver below SQLAlchemy
         raise ConfigurationError(
-            f"using= got a connection of {type(driver).__module__} that commits each statement, and does not tell "
-            f"whether a transaction is open, so several statements could not be undone together. Nothing was sent. "
+            f"using= got a connection of {type(driver).__module__} that commits each statement, and does not "
+            f"report whether a transaction is open, so several statements cannot be undone together. Nothing was sent. "
             f"Use a connection that is not in autocommit, or one of psycopg or asyncpg."
         )
     return bool(driver.info.transaction_status == psycopg.pq.TransactionStatus.IDLE)

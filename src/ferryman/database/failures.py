@@ -55,16 +55,16 @@ def explain(error: Exception, schema: SchemaName) -> FerrymanError:
     if culprit is not None:
         refusal += (
             f". The function {culprit[1]} asked for it, perhaps as a trigger. Ferryman's sessions have the search_path "
-            f"pg_catalog, pg_temp: let the function name the schemas of what it uses, or set a search_path of its own."
+            f"pg_catalog, pg_temp: let the function name the schemas of what it uses, or set its own search_path."
         )
     return DatabaseError(refusal)
 
 
 def explained(error: Exception, schema: SchemaName) -> FerrymanError:
     """The error to raise, with the driver's error as its cause."""
-    told = explain(error, schema)
-    told.__cause__ = error
-    return told
+    explanation = explain(error, schema)
+    explanation.__cause__ = error
+    return explanation
 
 
 def is_stale(error: BaseException) -> bool:

@@ -57,19 +57,19 @@ class LazyRows(Sequence[Sequence[Any]]):
         return tuple(None if value is None else load(value) for load, value in zip(self._loads, values, strict=True))
 
     def column(self, name: str) -> list[Any]:
-        """All values of one column."""
+        """Read one column of every row."""
         (number, load), get = self._by_name[name], self._result.get_value
         values = [get(place, number) for place in range(self._result.ntuples)]
         return [None if value is None else load(value) for value in values]
 
     def value(self, place: int, name: str) -> Any:
-        """One value of one row. The others of its row need not be decodable."""
+        """Read one value. The others of its row need not be decodable."""
         number, load = self._by_name[name]
         value = self._result.get_value(place, number)
         return None if value is None else load(value)
 
     def only(self, place: int) -> NamedRows:
-        """One row, decoded, which keeps nothing of the others."""
+        """Decode one row, and keep nothing of the others."""
         return NamedRows(tuple(self._by_name), [self[place]])
 
 
@@ -91,16 +91,16 @@ class NamedRows(Sequence[Sequence[Any]]):
         return self._rows[place]
 
     def column(self, name: str) -> list[Any]:
-        """All values of one column."""
+        """Read one column of every row."""
         number = self._names.index(name)
         return [row[number] for row in self._rows]
 
     def value(self, place: int, name: str) -> Any:
-        """One value of one row."""
+        """Read one value."""
         return self._rows[place][self._names.index(name)]
 
     def only(self, place: int) -> NamedRows:
-        """One row, which keeps nothing of the others."""
+        """Take one row, and keep nothing of the others."""
         return NamedRows(self._names, [self._rows[place]])
 
 

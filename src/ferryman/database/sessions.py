@@ -50,7 +50,7 @@ logger = logging.getLogger("ferryman.hooks")
 
 
 class AsyncSession:
-    """One operation in progress. It takes a connection from the pool when a step first needs one."""
+    """An operation in progress. It takes a connection from the pool when a step first needs one."""
 
     def __init__(self, pool: Callable[[], AsyncPool], schema: SchemaName) -> None:
         self._pool = pool

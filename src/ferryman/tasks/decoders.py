@@ -52,7 +52,7 @@ class ModelDecoder:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        # Never imported here: whoever has a model has pydantic.
+        # Never imported here: a program with a model has loaded pydantic.
         self._refusal: type[ValueError] = sys.modules["pydantic"].ValidationError
 
     def decode(self, payload_json: str | bytes) -> Any:

@@ -114,21 +114,20 @@ class TaskDecorator(msgspec.Struct, frozen=True):
 
         identifier: the name of the task in the database (default: the name of the function; for a class, its attribute
             IDENTIFIER, or its name in snake case)
-        queue_name, max_attempts, priority, flags: how its jobs are scheduled, unless `add_job` is told otherwise
+        queue_name, max_attempts, priority, flags: how its jobs are scheduled, unless a job has its own spec
         run_in: "loop" (async functions), "thread" (others), or "process" for either
         timeout: how long an attempt may take
         retry: how long a failed job waits for its next attempt: a policy of `ferryman.retries`, or a function of the
             attempts and the exception that returns a timedelta
-        batch: whether the payload is a list of items, some of which may fail
-        on_crash: what becomes of a job whose worker died while it ran: "requeue" (its attempt is given back), "retry"
-            (its attempt is used up) or "fail" (it fails for good); default: what the recovery config says. The same
-            when only its child process died, except that "requeue" is "retry" there: nothing but the job itself can
-            have been the cause
+        batch: True if the payload is a list of items, some of which may fail
+        on_crash: what happens to a job whose worker died while it ran: "requeue" (its attempt is restored), "retry"
+            (its attempt is used) or "fail" (it fails for good); default: the recovery config decides. It also applies
+            if only a child process died, but there "requeue" means "retry", since the job itself must be the cause
         max_crashes: a job fails for good at this many crashes, 1 to 1,000; None: never, for jobs that orchestrators
-            may evict again and again. Default: what the recovery config says
-        aliases: names that the task had before; jobs that carry one of them are run as its own
-        upgrade: a plain function that is given each payload before it is checked, as a dict, and returns the payload
-            that today's parameters take; for jobs that an earlier version of the program has added
+            may evict again and again. Default: the recovery config decides
+        aliases: earlier names of the task; jobs with these names run as its own
+        upgrade: a plain function that receives each payload before it is checked, as a dict, and returns a payload for
+            today's parameters; for jobs that an earlier version of the program has added
         """
         spec = JobSpec(queue_name=queue_name, max_attempts=max_attempts, priority=priority, flags=flags)
         given = {"run_in": run_in, "timeout": timeout, "retry": retry, "batch": batch, "on_crash": on_crash}

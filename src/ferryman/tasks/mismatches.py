@@ -31,7 +31,7 @@ class MismatchError(ValueError):
 
     def worded(self, noun: str) -> str:
         """The mismatch as a clause, calling a field `noun`."""
-        # The name of an unknown field is somebody else's text, and may be as long as the payload.
+        # The name of an unknown field comes from the payload, and may be as long.
         return f"{noun} {shorten(self.field)!r} {self.problem}" if self.field else f"the payload {self.problem}"
 
     def within(self, name: str) -> MismatchError:

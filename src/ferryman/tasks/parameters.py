@@ -37,7 +37,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """All parameters of a task.
+    """The parameters of a task.
 
     context: the name of the parameter that gets the `WorkerContext`, if any
     extra: the `**` parameter that collects unknown keys, if any

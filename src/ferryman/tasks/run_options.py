@@ -1,4 +1,4 @@
-"""How the jobs of a task are run: where, how long, and what follows a failure or a crash."""
+"""The options for running a task's jobs: where, how long, and what follows a failure or a crash."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MOST_CRASHES = 1000
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the jobs of a task are run.
+    """The options for running the jobs of a task.
 
     run_in: "loop" for async functions, "thread" or "process" for others (default: by the kind of function)
     timeout: how long an attempt may take
     retry: how long a failed job waits for its next attempt
-    is_batch: whether a job's payload is a list of items, some of which may fail
-    on_crash: what becomes of a job whose worker died while it ran (default: what the recovery config says)
-    max_crashes: a job fails for good at this many crashes; None: never (default: what the recovery config says)
+    is_batch: True if a job's payload is a list of items, some of which may fail
+    on_crash: what happens to a job whose worker died while it ran (default: the recovery config decides)
+    max_crashes: a job fails for good at this many crashes; None: never (default: the recovery config decides)
     """
 
     run_in: RunIn
