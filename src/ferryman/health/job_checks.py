@@ -45,7 +45,7 @@ def _dangling(subject: Subject, kind: str, number: int, job_ids: Sequence[int], 
     return Finding(
         check="dangling_jobs",
         severity=Severity.ERROR,
-        seen=f"{jobs}: the row of their {kind} was deleted",
+        seen=f"{jobs}: the row of the {kind} was deleted",
         meaning=f"No worker ever claims such a job, and it never fails. {outcome}",
         remedies=(FIX,),
         repair=repair,
