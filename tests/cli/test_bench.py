@@ -11,7 +11,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ferryman import Client
-from ferryman.cli.bench import ground, measuring
+from ferryman.cli.bench import bench_schema, measuring
 from ferryman.errors import DatabaseError
 from tests.support.beats import over_tcp
 from tests.support.commands import RunningCommand
@@ -33,7 +33,7 @@ SMALL = ("--jobs", "200", "--rounds", "1", "--concurrency", "4")
 @pytest.fixture(autouse=True)
 def _few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "CALLS_PER_ROUND", 10)
-    monkeypatch.setattr(measuring, "SECONDS_FOR_CALLS", math.inf)
+    monkeypatch.setattr(measuring, "CALL_SECONDS", math.inf)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_failure_in_the_middle_is_told_and_leaves_nothing_behind(
 def test_jobs_that_do_not_come_to_an_end_end_the_run(
     ferryman: Callable[..., Ran], connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ferryman.cli.bench.course.SECONDS_OF_PATIENCE", -59.9)
+    monkeypatch.setattr("ferryman.cli.bench.measuring.STALL_SECONDS", -59.9)
     before = schemas(connection)
     ran = ferryman("bench", *SMALL, "--job-ms", "60000", "--json")
 
@@ -162,17 +162,17 @@ def test_jobs_that_do_not_come_to_an_end_end_the_run(
 def test_a_schema_that_cannot_be_dropped_is_named_with_the_statement_that_does(
     ferryman: Callable[..., Ran], connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = ground._run
+    real = bench_schema._run
 
-    async def fail_to_drop(where: ground.Ground, name: str) -> None:
+    async def fail_to_drop(where: bench_schema.BenchSchema, name: str) -> None:
         if name == "drop_schema":
             raise DatabaseError("the server is gone")
         await real(where, name)
 
-    monkeypatch.setattr(ground, "_run", fail_to_drop)
+    monkeypatch.setattr(bench_schema, "_run", fail_to_drop)
     ran = ferryman("bench", *SMALL, "--schema", "left_behind", "--json")
 
-    assert ran.error["type"] == "GroundLeftError"
+    assert ran.error["type"] == "SchemaLeftError"
     assert "could not be dropped (the server is gone)" in ran.error["message"]
     assert 'drop schema "left_behind" cascade;' in ran.error["message"]
     assert "left_behind" in schemas(connection)
@@ -223,7 +223,7 @@ def test_a_pooler_in_front_is_noticed_and_told(
 ) -> None:
     # A worker that cannot listen starts a job at its next poll, so a few are enough.
     monkeypatch.setattr(measuring, "FEWEST_CALLS", 2)
-    monkeypatch.setattr(measuring, "SECONDS_FOR_CALLS", 0.0)
+    monkeypatch.setattr(measuring, "CALL_SECONDS", 0.0)
     before = schemas(connection)
     ran = run("bench", *SMALL, "--queue-size", "0", "--database-url", pooler.dsn, "--json")
 

@@ -9,12 +9,11 @@ import pytest
 
 from ferryman.cli.bench import advice
 from ferryman.cli.bench.advice import advise
-from ferryman.cli.bench.figures import Drain, Figures, Machine, Rate, Server, Times
-from ferryman.cli.bench.setup import Setup
+from ferryman.cli.bench.figures import BenchSetup, Drain, Figures, Machine, Rate, Server, Times
 
 DIRECT = Drain(Rate(4000, 3900, 4100), cpu_us=100, cpu_share=0.4)
 CALM = Figures(
-    setup=Setup(jobs=10_000, concurrency=10, queue_size=500),
+    setup=BenchSetup(jobs=10_000, concurrency=10, queue_size=500),
     server=Server("18.1", connections_allowed=97, connections_used=5, has_pooler=False),
     machine=Machine(processors=4, event_loop="asyncio.unix_events"),
     round_trip=Times(0.2, 0.3, 0.4, 100),
@@ -32,7 +31,7 @@ def far_away(**others: Any) -> Figures:
     return replace(CALM, round_trip=Times(5.0, 6.0, 7.0, 100), commit=Times(5.5, 6.5, 7.5, 100), **others)
 
 
-def setup(**given: Any) -> Setup:
+def setup(**given: Any) -> BenchSetup:
     return replace(CALM.setup, **given)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import JobCounts, JobSpec, RawJobSpec
-from ferryman.cli.tables import counts_line
+from ferryman.cli.output import counts_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

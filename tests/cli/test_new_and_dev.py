@@ -60,9 +60,9 @@ def test_dev_uses_a_database_that_it_is_given_and_starts_none(
     run: Callable[..., Ran], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "tasks.py").write_text("")
-    monkeypatch.setattr("ferryman.cli.dev.EmbeddedPostgres", None)
+    monkeypatch.setattr("ferryman.cli.commands.dev.EmbeddedPostgres", None)
     asked: list[dict[str, object]] = []
-    monkeypatch.setattr("ferryman.cli.dev.run_workers", lambda **given: asked.append(given))
+    monkeypatch.setattr("ferryman.cli.commands.dev.run_workers", lambda **given: asked.append(given))
 
     assert run("dev", "--database-url", "postgresql://mine", "--folder", "x").code == 2
     assert run("dev", "--database-url", "postgresql://mine").code == 0
@@ -83,7 +83,7 @@ def test_a_module_that_is_not_there_ends_the_command_instead_of_waiting_for_a_ch
     run: Callable[..., Ran], here: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "tasks.py").write_text("")
-    for place in ("ferryman.cli.dev.EmbeddedPostgres", "ferryman.cli.worker.command.Supervisor"):
+    for place in ("ferryman.cli.commands.dev.EmbeddedPostgres", "ferryman.cli.worker.worker_command.Supervisor"):
         monkeypatch.setattr(place, None)  # neither is started
 
     ran = run(*command, "taks")

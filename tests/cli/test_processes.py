@@ -33,7 +33,7 @@ import signal
 import sys
 import threading
 
-from ferryman.cli.postgres import stop_signals
+from ferryman.cli.commands.local import stop_signals
 
 
 def trace(frame, event, _):

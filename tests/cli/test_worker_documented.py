@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from ferryman.cli.worker.command import worker
+from ferryman.cli.worker.worker_command import worker
 from tests.support.commands import RunningCommand
 
 if TYPE_CHECKING:

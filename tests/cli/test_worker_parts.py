@@ -18,16 +18,14 @@ import click
 import pytest
 
 from ferryman import App, WorkerOptions, WorkerRecoveryConfig, WorkerShutdownConfig
-from ferryman.cli.loops import loop_factory
-from ferryman.cli.worker import health, vitals
-from ferryman.cli.worker.health import serve_health
-from ferryman.cli.worker.logs import JsonFormatter, TextFormatter, has_colours
+from ferryman.cli.event_loops import loop_factory
+from ferryman.cli.worker import probes, vitals
+from ferryman.cli.worker.log_output import JsonFormatter, TextFormatter, has_colours
 from ferryman.cli.worker.plan import Plan
-from ferryman.cli.worker.reloading import Files
-from ferryman.cli.worker.status_line import CLEAR_LINE, AboveStatusLine, StatusLine
-from ferryman.cli.worker.supervising import Supervisor
+from ferryman.cli.worker.probes import serve_probes
+from ferryman.cli.worker.status_board import CLEAR_LINE, AboveStatusLine, StatusBoard, StatusLine
+from ferryman.cli.worker.supervisor import PythonFiles, Supervisor
 from ferryman.cli.worker.vitals import LONGEST_SILENCE_SECONDS, Counts, Vitals, liveness, readiness
-from ferryman.cli.worker.watching import Watch
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import FailureReason, HookRegistry, JobComplete, JobFail, JobInterrupted
 from ferryman.jobs import Job, JobState
@@ -74,7 +72,7 @@ def test_probes_are_answered_at_addresses_of_every_kind(host: str) -> None:
     if host == "::1" and not _has_ipv6():
         pytest.skip("this machine has no IPv6")
     everyone = [Vitals()]
-    port = serve_health(host, 0, everyone, patience=30)
+    port = serve_probes(host, 0, everyone, patience=30)
     place = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     assert probe(f"{place}/readyz") == (503, "starting")
@@ -95,15 +93,15 @@ def _has_ipv6() -> bool:
 @pytest.mark.parametrize("host", ["no such host", "a" * 100, "192.0.2.1"])
 def test_an_address_that_is_not_ours_is_refused(host: str) -> None:
     with pytest.raises(ConfigurationError, match=f"health probes cannot be answered at {host}:0: "):
-        serve_health(host, 0, [], patience=30)
+        serve_probes(host, 0, [], patience=30)
 
 
 def test_connections_beyond_the_limit_replace_the_oldest_and_probes_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(health, "SECONDS_FOR_A_REQUEST", 3600)
-    monkeypatch.setattr(health, "MOST_CONNECTIONS", 3)
-    port = serve_health("127.0.0.1", 0, [Vitals()], patience=30)
+    monkeypatch.setattr(probes, "REQUEST_SECONDS", 3600)
+    monkeypatch.setattr(probes, "MOST_CONNECTIONS", 3)
+    port = serve_probes("127.0.0.1", 0, [Vitals()], patience=30)
     with contextlib.ExitStack() as idle:
         oldest, *others = (idle.enter_context(socket.create_connection(("127.0.0.1", port), 20)) for _ in range(3))
         assert probe(f"http://127.0.0.1:{port}/readyz") == (503, "starting")
@@ -113,8 +111,8 @@ def test_connections_beyond_the_limit_replace_the_oldest_and_probes_are_answered
 
 
 def test_a_connection_that_sends_byte_by_byte_ends_when_its_whole_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "SECONDS_FOR_A_REQUEST", 1)
-    port = serve_health("127.0.0.1", 0, [Vitals()], patience=30)
+    monkeypatch.setattr(probes, "REQUEST_SECONDS", 1)
+    port = serve_probes("127.0.0.1", 0, [Vitals()], patience=30)
     with socket.create_connection(("127.0.0.1", port), 20) as slow:
         slow.settimeout(0.02)
 
@@ -132,7 +130,7 @@ def test_a_connection_that_sends_byte_by_byte_ends_when_its_whole_time_is_over(m
 
 def test_nothing_runs_in_a_process_that_is_gone() -> None:
     vitals = Vitals("ready", counts=Counts(running=3, done=10))
-    vitals.die()
+    vitals.mark_dead()
 
     assert vitals.state == "starting"
     assert (vitals.counts.running, vitals.counts.done) == (0, 10)
@@ -321,7 +319,7 @@ def test_changed_files_are_noticed_below_the_folder_but_not_those_of_others(tmp_
         (tmp_path / folder).mkdir()
     (tmp_path / "env" / "pyvenv.cfg").touch()
     (tmp_path / "shop" / "a.py").touch()
-    files = Files(tmp_path)
+    files = PythonFiles(tmp_path)
 
     for folder in (".venv", "env", "node_modules"):
         (tmp_path / folder / "a.py").touch()
@@ -344,7 +342,7 @@ def test_a_folder_that_may_not_be_entered_does_not_keep_changes_from_being_notic
         folder.chmod(0o755)
         (folder / "pgdata").mkdir(mode=0)
         with _without_privileges():
-            files = Files(folder)
+            files = PythonFiles(folder)
         (folder / "a.py").touch()
         with _without_privileges():
             assert files.changed() == folder / "a.py"
@@ -369,13 +367,13 @@ async def test_a_look_for_changed_files_that_fails_is_told(
     monkeypatch.chdir(gone)
     gone.rmdir()
 
-    await Supervisor(Plan(target="tasks"), Watch([Vitals()], None, patience=30), reload=True)._watch_files()
+    await Supervisor(Plan(target="tasks"), StatusBoard([Vitals()], None, patience=30), reload=True)._watch_files()
 
     assert [record.event for record in caplog.records] == ["reload_ended"]
 
 
 def test_python_s_own_loop_serves_where_uvloop_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ferryman.cli.loops.find_spec", lambda _: None)
+    monkeypatch.setattr("ferryman.cli.event_loops.find_spec", lambda _: None)
 
     assert loop_factory() is None
     with pytest.raises(ConfigurationError, match=r"uvloop is not installed.*pip install 'ferryman\[uvloop\]'"):

@@ -15,10 +15,10 @@ import pytest
 
 from ferryman import RawJobSpec
 from ferryman.cli.worker.plan import Plan
-from ferryman.cli.worker.processes import SupervisedProcess
-from ferryman.cli.worker.supervising import LONGEST_PAUSE_SECONDS, SECONDS_TO_END, Supervisor, pause_after
+from ferryman.cli.worker.status_board import StatusBoard
+from ferryman.cli.worker.supervised_process import SupervisedProcess
+from ferryman.cli.worker.supervisor import LONGEST_PAUSE_SECONDS, SECONDS_TO_EXIT, Supervisor, pause_after
 from ferryman.cli.worker.vitals import Vitals
-from ferryman.cli.worker.watching import Watch
 from tests.support.commands import JSON_LOGS, LONG_STORM, RunningCommand, children_of, probe
 from tests.support.processes import is_running
 from tests.support.waiting import DEADLINE_SECONDS, until_blocking
@@ -339,9 +339,9 @@ def test_signals_while_processes_start_end_all_of_them(supervisor: Callable[...,
 
 
 def test_a_long_grace_period_of_the_application_keeps_the_supervisor_from_killing() -> None:
-    watch = Watch([Vitals(), Vitals(grace_seconds=600)], None, patience=30)
+    board = StatusBoard([Vitals(), Vitals(grace_seconds=600)], None, patience=30)
 
-    assert Supervisor(Plan(target="tasks"), watch, reload=False)._patience == 600 + SECONDS_TO_END
+    assert Supervisor(Plan(target="tasks"), board, reload=False)._patience == 600 + SECONDS_TO_EXIT
 
 
 def test_a_second_signal_is_passed_on(

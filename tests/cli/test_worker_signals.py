@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman.cli.beginning import STOP_SIGNALS
-from ferryman.cli.worker.signals import heeding
+from ferryman.cli.early_signals import STOP_SIGNALS
+from ferryman.cli.worker.stop_signals import handling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ def _handlers() -> Iterator[None]:
 @pytest.mark.parametrize("number", STOP_SIGNALS)
 async def test_a_signal_wakes_a_loop_that_waits_although_another_thread_takes_it(number: signal.Signals) -> None:
     heard: asyncio.Queue[signal.Signals] = asyncio.Queue()
-    with heeding(heard.put_nowait):
+    with handling(heard.put_nowait):
         # To a thread that certainly is not the loop's, while the loop has nothing else to wake up for.
         sender = threading.Thread(target=lambda: signal.pthread_kill(threading.get_ident(), number))
         sender.start()
@@ -38,7 +38,7 @@ async def test_a_signal_wakes_a_loop_that_waits_although_another_thread_takes_it
 
 async def test_signals_mean_nothing_after_the_block() -> None:
     heard: list[signal.Signals] = []
-    with heeding(heard.append):
+    with handling(heard.append):
         pass
 
     for number in STOP_SIGNALS:
@@ -51,7 +51,7 @@ async def test_signals_mean_nothing_after_the_block() -> None:
 async def test_signals_that_were_ignored_before_stay_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     heard: asyncio.Queue[signal.Signals] = asyncio.Queue()
-    with heeding(heard.put_nowait):
+    with handling(heard.put_nowait):
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
 

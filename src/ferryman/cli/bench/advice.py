@@ -1,6 +1,6 @@
-"""What to change, drawn from the figures of a run: functions of values, each with one question.
+"""Draws conclusions from the figures of a run: one function for each question.
 
-Limits are rough on purpose. An advice says what was measured and why it matters, so that the reader can judge.
+The limits are rough on purpose. Each advice says what was measured and why it matters, so that the reader can judge.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from ferryman.cli.bench.wording import cores, milliseconds, per_second, times
+from ferryman.cli.bench.figures import cores, milliseconds, per_second, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 LONG_ROUND_TRIP_MS = 1.0
 SLOW_COMMIT_MS = 2.0
-"""Beyond the round trip: the time in which the server makes sure that nothing is lost."""
+"""Beyond the round trip: the time in which the server makes the commit durable."""
 MUCH_FASTER = 1.2
 MUCH_FASTER_TO_ADD = 3.0
 MUCH_LARGER = 1.5
 BUSY_CPU = 0.85
 BUSY_SLOTS = 0.5
-"""Slots are never busy all the time: between two jobs they wait for the database."""
+"""The share of busy slots that counts as full: between two jobs a slot waits for the database."""
 LONG_JOB_MS = 20.0
-"""A local queue has nothing to save with jobs that take this long, unless the server is as far away as that."""
+"""Jobs that take this long gain nothing from a local queue, unless the server is as distant as that."""
 ROUND_TRIPS_OF_A_LONG_JOB = 10
 WIDE_SPREAD = 1.5
 MOST_CONCURRENCY = 1000
 CPU_TO_PLAN_FOR = 0.7
-"""Nobody plans for a processor that is busy all the time."""
+"""The share of a processor to plan with: a worker should not need all of it all the time."""
 CONNECTIONS_APART = 2
-"""Of each worker process, outside its pool: one listens, one gives signs of life."""
+"""The connections of each worker process outside its pool: one listens, one sends heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Advice:
     topic: a word for programs
     seen: what was measured
     reason: why it matters
-    settings: what to write, each one alone; empty when there is nothing to change
+    settings: settings to try, each by itself; empty if there is nothing to change
     """
 
     topic: str
@@ -53,7 +53,7 @@ class Advice:
 
 
 def advise(figures: Figures) -> list[Advice]:
-    """All that the figures call for, what matters most first."""
+    """Return every advice that the figures call for, the most important first."""
     questions: Sequence[Callable[[Figures], Advice | None]] = (
         pooler_advice,
         concurrency_advice,
@@ -68,7 +68,7 @@ def advise(figures: Figures) -> list[Advice]:
 
 
 def pooler_advice(figures: Figures) -> Advice | None:
-    """What a pooler in front of the server costs."""
+    """Say what a pooler in front of the server costs."""
     if not figures.server.has_pooler:
         return None
     return Advice(
@@ -86,7 +86,7 @@ def pooler_advice(figures: Figures) -> Advice | None:
 
 
 def concurrency_advice(figures: Figures) -> Advice | None:
-    """Whether jobs that wait long fill all slots while the processor has nothing to do."""
+    """Advise more slots if waiting jobs fill them while the processor is idle."""
     setup, drain = figures.setup, best_drain(figures)
     job_seconds = setup.job_ms / 1000
     busy_slots = drain.rate.median * job_seconds
@@ -108,7 +108,7 @@ def concurrency_advice(figures: Figures) -> Advice | None:
 
 
 def processor_advice(figures: Figures) -> Advice | None:
-    """Whether this process could not have done more with the processor that it had."""
+    """Advise more processes if this one used all of its processor."""
     drain = max(_drains(figures), key=lambda each: each.cpu_share)
     if drain.cpu_share < BUSY_CPU:
         return None
@@ -127,7 +127,7 @@ def processor_advice(figures: Figures) -> Advice | None:
 
 
 def local_queue_advice(figures: Figures) -> Advice | None:
-    """Whether to claim ahead, and how far."""
+    """Advise whether to claim ahead, and how many jobs."""
     setup, queued = figures.setup, figures.local_queue
     if queued is None:
         return _untried_queue_advice(figures)
@@ -151,9 +151,9 @@ def local_queue_advice(figures: Figures) -> Advice | None:
 
 
 def queue_size_for(figures: Figures) -> int:
-    """As many jobs as this process could do while the next ones are fetched, twice over; a few for each slot.
+    """Return twice the number of jobs that this process can run during one fetch, and at least a few for each slot.
 
-    Fetching is a write, so it takes as long as a commit at least.
+    A fetch is a write, so it takes at least as long as a commit.
     """
     setup = figures.setup
     by_processor = 1_000_000 / best_drain(figures).cpu_us
@@ -163,7 +163,7 @@ def queue_size_for(figures: Figures) -> int:
 
 
 def adding_advice(figures: Figures) -> Advice | None:
-    """Whether those who add many jobs should add them together."""
+    """Advise adding in bulk if that is much faster."""
     gain = figures.add_bulk.median / figures.add_one.median
     if gain < MUCH_FASTER_TO_ADD:
         return None
@@ -179,7 +179,7 @@ def adding_advice(figures: Figures) -> Advice | None:
 
 
 def commit_advice(figures: Figures) -> Advice | None:
-    """Whether the worker should write completions less often."""
+    """Advise writing completions less often if a commit is slow."""
     cost = figures.commit.p50 - figures.round_trip.p50
     if cost < SLOW_COMMIT_MS or figures.setup.batch_delay_ms >= cost:
         return None
@@ -198,7 +198,7 @@ def commit_advice(figures: Figures) -> Advice | None:
 
 
 def connections_advice(figures: Figures) -> Advice | None:
-    """Whether a worker on each processor would leave the server with too few connections."""
+    """Warn if a worker on each processor would need more connections than the server has left."""
     server, processes = figures.server, figures.machine.processors
     room = max(0, server.connections_allowed - server.connections_used)
     each = figures.setup.max_connections + CONNECTIONS_APART
@@ -221,7 +221,7 @@ def connections_advice(figures: Figures) -> Advice | None:
 
 
 def spread_advice(figures: Figures) -> Advice | None:
-    """Whether the rounds differ so much that the figures say little."""
+    """Warn if the rounds differ so much that the figures say little."""
     named: list[tuple[str, Rate]] = [("draining", each.rate) for each in _drains(figures)]
     named += [("adding one by one", figures.add_one), ("adding in bulk", figures.add_bulk)]
     name, widest = max(named, key=lambda pair: pair[1].highest / pair[1].lowest)
@@ -238,7 +238,7 @@ def spread_advice(figures: Figures) -> Advice | None:
 
 
 def best_drain(figures: Figures) -> Drain:
-    """The faster of the two."""
+    """Return the faster of the two drains."""
     return max(_drains(figures), key=lambda each: each.rate.median)
 
 
@@ -269,5 +269,5 @@ def _are_jobs_long(figures: Figures) -> bool:
 
 
 def _rounded_up(number: float) -> int:
-    """To the next hundred: nobody sets 137."""
+    """Round up to a hundred: 137 would look more precise than it is."""
     return ceil(number / 100) * 100
