@@ -72,7 +72,7 @@ def test_a_taken_key_is_handled_as_the_mode_says(ferryman: Callable[..., Ran]) -
         (["send", "NaN"], "NaN is not a JSON number"),
         (["send", "[" * 100_000], "nested too deeply"),
         (["send", "--run-at", "2030-01-31"], "has no time zone"),
-        (["send", "--key-mode", "replace"], "give the key with --key"),
+        (["send", "--key-mode", "replace"], "Give the key with --key"),
         (["send", "--priority", "high"], "'high' is not a valid whole number."),
         ([], "Missing argument 'IDENTIFIER'"),
     ],

@@ -70,7 +70,7 @@ def test_check_tells_everything_that_is_wrong(run: Callable[..., Ran]) -> None:
 
 
 def test_check_says_that_there_is_nothing(run: Callable[..., Ran]) -> None:
-    assert run("cron", "check", "-", stdin="# nothing yet\n").out == "There are no entries in it.\n"
+    assert run("cron", "check", "-", stdin="# nothing yet\n").out == "The crontab has no entries.\n"
 
 
 def test_check_refuses_what_is_no_text(run: Callable[..., Ran]) -> None:

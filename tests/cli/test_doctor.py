@@ -54,7 +54,7 @@ def test_a_healthy_queue_is_told_in_a_line_for_each_check_and_ends_with_0(ferrym
 
     assert ran.code == 0
     assert "ok       dangling jobs: every job has its task and queue\n" in ran.out
-    assert ran.out.endswith("\n\nAll is well.\n")
+    assert ran.out.endswith("\n\nNo problem was found.\n")
 
 
 def test_the_document_has_the_same_shape_whatever_is_found(ferryman: Callable[..., Ran], dangling: Tables) -> None:
@@ -78,7 +78,7 @@ def test_a_sick_queue_ends_with_1_and_says_what_it_means_and_what_to_do(
     assert "error    dangling jobs: 1 job (1): the queue was deleted under them\n" in ran.out
     assert "         No worker ever sees such a job, and it never fails." in ran.out
     assert "         > ferryman doctor --fix\n" in ran.out
-    assert ran.out.endswith("\n\nFindings that need attention: 2. Some can be mended here: ferryman doctor --fix\n")
+    assert ran.out.endswith("\n\nFindings that need attention: 2. Repair what can be repaired: ferryman doctor --fix\n")
 
 
 def test_a_notice_is_no_reason_to_fail(ferryman: Callable[..., Ran], sync_client: SyncClient) -> None:
@@ -97,8 +97,8 @@ def test_fix_says_what_it_will_do_and_asks(ferryman: Callable[..., Ran], danglin
     ran = ferryman("doctor", "--fix", stdin="n\n")
 
     assert ran.code == 1
-    assert "Free queues that are locked by a worker that is gone and has no job in them.\n" in ran.err
-    assert "Mend? [y/N]" in ran.err
+    assert "Free queues that a dead worker has locked without a job in them.\n" in ran.err
+    assert "Repair? [y/N]" in ran.err
     assert dangling.query("select * from graphile_worker._private_job_queues") == before
 
 
@@ -106,11 +106,11 @@ def test_fix_mends_and_looks_again(ferryman: Callable[..., Ran], dangling: Table
     ran = ferryman("doctor", "--fix", stdin="y\n")
 
     assert ran.code == 0
-    assert "Made queues: ferryman-lost-queue-1\n" in ran.out
+    assert "Created queues: ferryman-lost-queue-1\n" in ran.out
     assert "Freed queues: wedged\n" in ran.out
     assert "Deleted leftovers: 1\n" in ran.out
-    assert ran.out.endswith("All is well.\n")
-    assert ferryman("doctor", "--fix", "--yes").out.startswith("There was nothing to mend.\n")
+    assert ran.out.endswith("No problem was found.\n")
+    assert ferryman("doctor", "--fix", "--yes").out.startswith("There was nothing to repair.\n")
 
 
 def test_fix_with_yes_does_not_ask_and_tells_programs_what_it_did(
@@ -143,7 +143,7 @@ def test_tasks_without_fix_is_a_usage_error(ferryman: Callable[..., Ran]) -> Non
     ran = ferryman("doctor", "--tasks")
 
     assert ran.code == 2
-    assert "give it together with --fix" in ran.err
+    assert "Give it together with --fix" in ran.err
 
 
 def _deduplicates(tables: Tables) -> bool:
@@ -211,7 +211,7 @@ def test_tuning_is_done_alone(ferryman: Callable[..., Ran], tables: Tables, othe
     ran = ferryman("doctor", "--tune", "key-index", "--yes", *other)
 
     assert ran.code == 2
-    assert "give one of them, alone" in ran.err
+    assert "Give one of them, alone" in ran.err
     assert _deduplicates(tables)
 
 

@@ -98,8 +98,8 @@ def _is_light(loaded: Sequence[str]) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--help"], "jobs      Add, look at and change jobs."),
-        ([], "jobs      Add, look at and change jobs."),
+        (["--help"], "jobs      Add, show and change jobs."),
+        ([], "jobs      Add, show and change jobs."),
         (["jobs", "--help"], "list        List jobs, oldest first."),
         (["--version"], "ferryman "),
     ],

@@ -133,7 +133,7 @@ def test_a_running_job_shows_how_far_it_is(ferryman: Callable[..., Ran], connect
         " select id, locked_by, locked_at, 0.25, 'page 5', now() from graphile_worker._private_jobs where id = 1"
     )
 
-    assert "progress    25% page 5  (told 20" in ferryman("jobs", "show", 1).out
+    assert "progress    25% page 5  (reported at 20" in ferryman("jobs", "show", 1).out
     assert ferryman("jobs", "show", 1, "--json").json["progress"]["fraction"] == 0.25
     assert ferryman("jobs", "show", 2, "--json").json["progress"] is None
 

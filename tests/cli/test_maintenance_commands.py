@@ -54,7 +54,7 @@ def test_nobody_to_ask_means_no(ferryman: Callable[..., Ran], dead_worker: str) 
     ran = ferryman("unlock", dead_worker, stdin="")
 
     assert ran.code == 1
-    assert "nobody answered, so nothing was changed. To go ahead, add --yes." in ran.err
+    assert "no answer on standard input, so nothing was changed. To skip the question, add --yes." in ran.err
 
 
 def test_cleanup_deletes_unused_queues_unless_told_otherwise(
@@ -75,7 +75,7 @@ def test_cleanup_names_are_taken_in_every_spelling_and_tasks_can_be_kept(
 
     ran = ferryman("cleanup", name, "--keep", "kept")
 
-    assert ran.out == "Deleted unused tasks: gone. Restart Node and Rust workers that serve them.\n"
+    assert ran.out == "Deleted unused tasks: gone. Restart Node and Rust workers that run them.\n"
 
 
 def test_cleanup_does_several_things_at_once(ferryman: Callable[..., Ran], sync_client: SyncClient) -> None:
@@ -134,4 +134,4 @@ def test_an_unknown_cleanup_is_a_usage_error(ferryman: Callable[..., Ran]) -> No
     ran = ferryman("cleanup", "everything")
 
     assert ran.code == 2
-    assert "'everything' is not a clean-up task; there are: GC_TASK_IDENTIFIERS" in ran.err
+    assert "'everything' is not a clean-up task. The tasks are: GC_TASK_IDENTIFIERS" in ran.err

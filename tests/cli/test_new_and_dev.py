@@ -48,9 +48,9 @@ def test_an_empty_folder_becomes_a_running_application(
     finally:
         started.clear_away()
     assert written.out.startswith("Wrote tasks.py.")
-    assert "DATABASE_URL names app at production:5432, which is not used here." in started.text
+    assert "DATABASE_URL names app at production:5432, which this worker does not use." in started.text
     assert "hunter2" not in started.text
-    assert re.match(r"Making a PostgreSQL database in \S+/project/\.ferryman/postgres;", started.text)
+    assert re.match(r"Creating a PostgreSQL database in \S+/project/\.ferryman/postgres\.", started.text)
     assert (here / ".ferryman" / "postgres" / "data").is_dir()
     assert (here / ".ferryman" / ".gitignore").read_text() == "*\n"
     assert "Traceback" not in started.text
@@ -75,7 +75,7 @@ def test_dev_without_a_module_says_what_it_looked_for(run: Callable[..., Ran], h
     ran = run("dev")
 
     assert ran.code == 1
-    assert f"there is neither tasks.py nor app.py in {here}." in ran.err
+    assert f"there is no tasks.py or app.py in {here}." in ran.err
 
 
 @pytest.mark.parametrize("command", [("dev",), ("worker", "--reload")])
@@ -99,7 +99,7 @@ def test_new_never_touches_a_file_that_is_there(run: Callable[..., Ran], here: P
     ran = run("new", "--json")
 
     assert ran.code == 1
-    assert ran.error["message"] == "'tasks.py' is there already, and was left as it is."
+    assert ran.error["message"] == "'tasks.py' already exists and was not changed. Choose another name."
     assert (here / "tasks.py").read_text() == "mine"
 
 
@@ -108,7 +108,7 @@ def test_new_refuses_a_name_that_python_cannot_import(run: Callable[..., Ran], h
     ran = run("new", name)
 
     assert ran.code == 1
-    assert "choose a name such as tasks.py" in ran.err
+    assert "Choose a name such as tasks.py" in ran.err
     assert not [*here.iterdir()]
 
 

@@ -24,7 +24,7 @@ def _database(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_list_of_nothing_says_so(run: Callable[..., Ran]) -> None:
     ran = run("cron", "list")
-    assert ran == type(ran)(0, "There are no schedules, and no worker has brought a crontab along yet.\n", "")
+    assert ran == type(ran)(0, "There are no schedules, and no worker has registered a crontab yet.\n", "")
 
 
 def test_schedules_are_listed_with_the_crontabs_of_workers(

@@ -30,8 +30,8 @@ def test_migrate_says_that_it_installed_and_then_that_there_is_nothing_to_do(on_
     first, second = on_empty("migrate"), on_empty("migrate")
 
     assert (first.code, second.code) == (0, 0)
-    assert first.out.startswith("Installed the schema at revision 20 of Graphile Worker")
-    assert second.out.startswith("Nothing to do: revision 20")
+    assert first.out.startswith("Installed the schema: revision 20 of Graphile Worker")
+    assert second.out.startswith("Nothing to do: the schema has revision 20")
 
 
 def test_migrate_says_that_it_adopted_a_schema_without_our_objects(ferryman: Callable[..., Ran]) -> None:

@@ -249,7 +249,7 @@ def test_a_port_that_is_taken_is_told_at_once(folder: Path) -> None:
         started = RunningCommand(("worker", "tasks", "--health-port", taken.getsockname()[1]), folder, {})
 
         assert started.wait() == 1
-    assert "Error: health probes cannot be answered at 127.0.0.1:" in started.text
+    assert "Error: cannot serve health probes at 127.0.0.1:" in started.text
 
 
 def test_systemd_hears_of_the_start_and_of_the_end(worker: Callable[..., RunningCommand], tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_grace_period_that_is_none_is_refused(run: Callable[..., Ran], seconds
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--once", "--reload"), "--once ends when nothing is due: it does not go with --reload."),
+        (("--once", "--reload"), "--once exits when no job is due, so it cannot be combined with --reload."),
         (("--queue-size", "-1"), "Invalid value for '--queue-size'"),
         (("--queue-size", "many"), "Invalid value for '--queue-size'"),
         (("--concurrency", "0"), "Invalid value for '--concurrency'"),

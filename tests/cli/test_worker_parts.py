@@ -92,7 +92,7 @@ def _has_ipv6() -> bool:
 
 @pytest.mark.parametrize("host", ["no such host", "a" * 100, "192.0.2.1"])
 def test_an_address_that_is_not_ours_is_refused(host: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"health probes cannot be answered at {host}:0: "):
+    with pytest.raises(ConfigurationError, match=f"cannot serve health probes at {host}:0: "):
         serve_probes(host, 0, [], patience=30)
 
 

@@ -134,7 +134,7 @@ def test_a_process_that_is_killed_or_stopped_or_dies_is_replaced_and_the_service
     os.kill(victim, signal.SIGKILL)
 
     [told] = started.wait_for_event("process_replaced")
-    assert f"worker process {victim} was ended by SIGKILL" in told["message"]
+    assert f"worker process {victim} was killed by SIGKILL" in told["message"]
     started.wait_for_event("worker_started", times=3)
     after = children_of(started.pid)
     assert len(after) == 2
@@ -143,13 +143,13 @@ def test_a_process_that_is_killed_or_stopped_or_dies_is_replaced_and_the_service
     os.kill(min(after), signal.SIGTERM)
 
     [*_, told] = started.wait_for_event("process_replaced", times=2)
-    assert "ended with exit code 0" in told["message"]
+    assert "exited with code 0" in told["message"]
     started.wait_for_event("worker_started", times=4)
 
     sync_client.add_raw_job("die")
 
     [*_, told] = started.wait_for_event("process_replaced", times=3)
-    assert "ended with exit code 3" in told["message"]
+    assert "exited with code 3" in told["message"]
     assert select.select([notified], [], [], 0)[0] == [], "systemd would kill a service that says that it stops"
     assert started.stop(signal.SIGINT) == 0
     assert notified.recv(100) == b"STOPPING=1"
@@ -197,14 +197,14 @@ def test_once_does_not_replace_a_process_that_dies(
 
     assert started.wait() == 1
     [told] = started.events("process_not_replaced")
-    assert "ended with exit code 3" in told["message"]
+    assert "exited with code 3" in told["message"]
     assert len(started.events("worker_started")) == 2
 
 
 def test_once_ends_when_the_first_process_ends_before_it_is_ready(
     supervisor: Callable[..., RunningCommand], folder: Path
 ) -> None:
-    for number, told in ((signal.SIGKILL, "was ended by SIGKILL"), (signal.SIGTERM, "ended with exit code 0")):
+    for number, told in ((signal.SIGKILL, "was killed by SIGKILL"), (signal.SIGTERM, "exited with code 0")):
         (folder / "tasks.py").write_text(f"import os\n\nos.kill(os.getpid(), {number:d})\n")
 
         started = supervisor("--processes", "2", "--once")

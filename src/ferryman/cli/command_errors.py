@@ -1,7 +1,7 @@
 """Turns everything that can end a command into a message on stderr and an exit code.
 
 0  done
-1  not done, or nothing was there to do it to; the reader of the output left
+1  an error, or nothing was changed; the reader of the output left
 2  the command line was not understood
 130  interrupted by Ctrl-C
 """
@@ -80,9 +80,9 @@ class ErrorMessage:
             case click.ClickException():
                 return cls(kind, error.format_message(), _usage(error), error)
             case OSError():
-                return cls(kind, f"the operating system refused: {error}", cause=error)
+                return cls(kind, f"the operating system reported an error: {error}", cause=error)
             case _:
-                hint = "Ferryman did not expect this; run the command again with --debug to see where it happened"
+                hint = "Ferryman did not expect this error. Run the command again with --debug to see where it happened"
                 return cls(kind, f"{kind}: {error}. {hint}.", cause=error)
 
 

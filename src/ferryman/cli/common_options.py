@@ -24,7 +24,7 @@ _CRONTABS = "_private_known_crontabs"
 def output_options(command: F) -> F:
     """Add --json and --debug."""
     # `ErrorFormat` reads them from the raw arguments; they are declared here for the help page and the parser.
-    debug = click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback when something fails.")
+    debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
     as_json = click.option("--json", "as_json", is_flag=True, help="Write one JSON document instead of text.")
     return as_json(debug(command))
 
@@ -46,8 +46,8 @@ def database_command(body: Callable[..., Report]) -> Callable[..., int]:
     If there is an argument `app`, the database is the application's, unless an option names another.
     """
 
-    @click.option("--database-url", metavar="URL", help="Where the database is.  [default: DATABASE_URL or PG*]")
-    @click.option("--schema", metavar="NAME", help="The schema of the queue.  [default: graphile_worker]")
+    @click.option("--database-url", metavar="URL", help="Database URL.  [default: DATABASE_URL or PG*]")
+    @click.option("--schema", metavar="NAME", help="Schema of the queue.  [default: graphile_worker]")
     @output_options
     @wraps(body)
     def command(*, database_url: str | None, schema: str | None, as_json: bool, **arguments: Any) -> int:
@@ -93,7 +93,7 @@ def _reading_command(body: Callable[..., Report], what: str, is_read: Callable[[
 
 def yes_option(command: F) -> F:
     """Add --yes, for commands that ask before they change something."""
-    return click.option("--yes", is_flag=True, help="Do not ask.")(command)
+    return click.option("--yes", is_flag=True, help="Change without asking.")(command)
 
 
 def confirm(warning: str, question: str, *, yes: bool) -> None:
@@ -101,7 +101,7 @@ def confirm(warning: str, question: str, *, yes: bool) -> None:
     if yes:
         return
     if click.get_current_context().params.get("as_json"):
-        raise NotConfirmedError(f"{warning} Nothing was changed: --json does not ask. To go ahead, add --yes.")
+        raise NotConfirmedError(f"{warning} Nothing was changed, because --json never asks. To go ahead, add --yes.")
     click.echo(warning, err=True)
     if not _answer(question):
         raise NotConfirmedError("nothing was changed.")
@@ -114,4 +114,6 @@ def _answer(question: str) -> bool:
         if not isinstance(abort.__context__, EOFError):
             raise
         click.echo(err=True)
-        raise NotConfirmedError("nobody answered, so nothing was changed. To go ahead, add --yes.") from None
+        raise NotConfirmedError(
+            "no answer on standard input, so nothing was changed. To skip the question, add --yes."
+        ) from None

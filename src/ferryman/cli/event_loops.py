@@ -22,7 +22,7 @@ def loop_factory(choice: str = "auto") -> Callable[[], asyncio.AbstractEventLoop
     is_installed = find_spec("uvloop") is not None
     if choice == "uvloop" and not is_installed:
         raise ConfigurationError(
-            "uvloop is not installed, so no worker was started; pip install 'ferryman[uvloop]', or leave out --loop"
+            "uvloop is not installed, so no worker was started. Run pip install 'ferryman[uvloop]', or omit --loop."
         )
     if choice == "asyncio" or not is_installed:
         return None

@@ -95,24 +95,24 @@ def _group(name: str, summary: str, example: str, table: Mapping[str, tuple[str,
 
 _SCHEMA = _group(
     "schema",
-    "Look at the schema, upgrade it, or take our own objects out.",
+    "Show the schema, upgrade it, or remove Ferryman's own objects.",
     "status",
     {
-        "status": ("commands.schema_commands:status", "Say what is installed, and whether Ferryman can use it."),
-        "upgrade": ("commands.schema_commands:upgrade", "Take the schema to revision 20 of Graphile Worker."),
+        "status": ("commands.schema_commands:status", "Show what is installed, and whether Ferryman can use it."),
+        "upgrade": ("commands.schema_commands:upgrade", "Upgrade the schema to revision 20 of Graphile Worker."),
         "uninstall-extensions": (
             "commands.schema_commands:uninstall_extensions",
-            "Drop Ferryman's own objects, and leave Graphile's as they are.",
+            "Drop Ferryman's own objects, and keep Graphile Worker's.",
         ),
         "give-way": (
             "commands.schema_commands:give_way",
-            "Let a Rust worker migrate a schema of Node 0.16 or 0.17.",
+            "Make room for a Rust worker to migrate a schema of Node 0.16 or 0.17.",
         ),
     },
 )
 _JOBS = _group(
     "jobs",
-    "Add, look at and change jobs.",
+    "Add, show and change jobs.",
     "list --state failed",
     {
         "add": ("commands.job_changes:add", "Add a job for any task."),
@@ -120,35 +120,35 @@ _JOBS = _group(
         "show": ("commands.job_reading:show", "Show everything about a job."),
         "counts": ("commands.job_reading:counts", "Count jobs by state."),
         "complete": ("commands.job_changes:complete", "Delete jobs as if they had run."),
-        "fail": ("commands.job_changes:fail", "Let jobs fail for good."),
-        "reschedule": ("commands.job_changes:reschedule", "Change when, how soon and how often jobs run."),
-        "retry": ("commands.job_changes:retry", "Let failed jobs run again."),
-        "remove": ("commands.job_changes:remove", "Remove the job that has a key."),
+        "fail": ("commands.job_changes:fail", "Fail jobs for good."),
+        "reschedule": ("commands.job_changes:reschedule", "Change the time, the priority or the attempts of jobs."),
+        "retry": ("commands.job_changes:retry", "Run failed jobs again."),
+        "remove": ("commands.job_changes:remove", "Remove the job with this key."),
     },
 )
 _CRON = _group(
     "cron",
-    "Look at schedules, pause and run them.",
+    "Show schedules, pause them, or run them now.",
     'next "0 8 * * 1-5"',
     {
-        "check": ("commands.crontabs:check", "Say what is wrong with a crontab, or what it means."),
-        "next": ("commands.crontabs:upcoming", "Say when schedules fire next."),
-        "list": ("commands.stored_schedules:list_schedules", "List schedules, and when they fired and fire."),
-        "pause": ("commands.stored_schedules:pause", "Let a schedule of the database add no more jobs."),
-        "resume": ("commands.stored_schedules:resume", "Let a paused schedule go on."),
-        "run": ("commands.stored_schedules:run", "Add the job of a schedule of the database now."),
+        "check": ("commands.crontabs:check", "Show the errors in a crontab, or what it means."),
+        "next": ("commands.crontabs:upcoming", "Show when schedules fire next."),
+        "list": ("commands.stored_schedules:list_schedules", "List schedules, with the last and next time of each."),
+        "pause": ("commands.stored_schedules:pause", "Pause a schedule. It adds no jobs until it is resumed."),
+        "resume": ("commands.stored_schedules:resume", "Resume a paused schedule."),
+        "run": ("commands.stored_schedules:run", "Add the job of a schedule now."),
     },
 )
 _WORKERS = _group(
     "workers",
-    "Look at workers, and recover the jobs of dead ones.",
+    "List workers, and recover the jobs of dead ones.",
     "recover --dry-run",
     {
-        "list": ("commands.worker_commands:list_workers", "List workers, and those that were lost."),
-        "recover": ("commands.worker_commands:recover", "Find dead workers and give their jobs back."),
+        "list": ("commands.worker_commands:list_workers", "List registered workers, and lost ones."),
+        "recover": ("commands.worker_commands:recover", "Find dead workers and recover their jobs."),
         "unlock": (
             "commands.worker_commands:workers_unlock",
-            "Take all locks away from workers that are certainly dead.",
+            "Release all locks of workers that you know are dead.",
         ),
     },
 )
@@ -169,10 +169,10 @@ _WORKERS = _group(
         "dev": ("commands.dev:dev", "Run a private PostgreSQL and a worker that restarts when code changes."),
         "new": ("commands.local:new", "Write a small application to start from."),
         "workers": _WORKERS,
-        "unlock": ("commands.worker_commands:unlock", "Take all locks away from workers that are certainly dead."),
-        "doctor": ("commands.doctor:doctor", "Look for what ails the queue or its database, and mend it."),
+        "unlock": ("commands.worker_commands:unlock", "Release all locks of workers that you know are dead."),
+        "doctor": ("commands.doctor:doctor", "Check the queue and its database for problems, and repair them."),
         "bench": ("bench.bench_command:bench", "Measure Ferryman on your own server, and get advice."),
-        "cleanup": ("commands.cleanup:cleanup", "Clear away unused queues, unused tasks or failed jobs."),
+        "cleanup": ("commands.cleanup:cleanup", "Delete unused queues, unused tasks or failed jobs."),
         "postgres": ("commands.local:postgres", "Run a private PostgreSQL until Ctrl-C."),
     },
 )
@@ -180,8 +180,8 @@ _WORKERS = _group(
 def program() -> None:
     """Durable background jobs on PostgreSQL, in Graphile Worker's tables.
 
-    The database is the one that --database-url names, or DATABASE_URL, or [tool.ferryman] in pyproject.toml, or
-    libpq's PG* variables. The schema is --schema, FERRYMAN_SCHEMA or GRAPHILE_WORKER_SCHEMA.
+    The database is the first that is set of --database-url, DATABASE_URL, [tool.ferryman] in pyproject.toml and libpq's
+    PG* variables; the schema is that of --schema, FERRYMAN_SCHEMA or GRAPHILE_WORKER_SCHEMA.
 
     \b
     Example:

@@ -73,14 +73,14 @@ def pooler_advice(figures: Figures) -> Advice | None:
         return None
     return Advice(
         "pooler",
-        f"A pooler such as PgBouncer answers in place of the server; an idle worker started a job "
+        f"A pooler such as PgBouncer answers in place of the server. An idle worker started a job "
         f"{milliseconds(figures.latency.p50)} after it was added (median).",
-        "Through a pooler Ferryman prepares no statements, so the server plans each one anew. In transaction mode "
-        "workers cannot listen either: they find new jobs by polling, and a dead worker by its silence alone. Clients "
-        "that only add jobs are well served.",
+        "Through a pooler Ferryman prepares no statements, so the server plans each one again. In transaction mode "
+        "workers cannot listen either: they find new jobs by polling, and dead workers by their silence alone. For "
+        "clients that only add jobs, a pooler is fine.",
         (
             "ferryman worker … --database-url <address of the server itself>",
-            "ferryman worker … --no-listen --poll-interval 0.5   # where there is no other address",
+            "ferryman worker … --no-listen --poll-interval 0.5   # if there is no other address",
         ),
     )
 
@@ -102,7 +102,7 @@ def concurrency_advice(figures: Figures) -> Advice | None:
         f"this process used {cores(drain.cpu_share)}.",
         f"Jobs at once = jobs per second x seconds per job (Little's law): {setup.concurrency} slots allow no more "
         f"than {per_second(setup.concurrency / job_seconds)}. {wanted:,} slots allow up "
-        f"to {per_second(wanted / job_seconds)}, if your jobs wait for others and do not compute.",
+        f"to {per_second(wanted / job_seconds)}, if your jobs wait and do not compute.",
         (f"ferryman worker … --concurrency {wanted}",),
     )
 
@@ -113,12 +113,12 @@ def processor_advice(figures: Figures) -> Advice | None:
     if drain.cpu_share < BUSY_CPU:
         return None
     processors = figures.machine.processors
-    settings, reason = [], "One process runs Python on one processor at a time, and this one had no time left."
+    settings, reason = [], "One process runs Python on one processor at a time, and this one used all of it."
     if processors > 1:
         settings.append(f"ferryman worker … --processes {processors}")
         reason += " Start one for each processor, or fewer if PostgreSQL runs on this machine too."
     else:
-        reason += " This machine has no other: add a second machine with a worker, or a larger one."
+        reason += " This machine has no other processor: add a machine with a worker, or use a larger one."
     if figures.machine.event_loop.startswith("asyncio"):
         reason += " Where uvloop is installed, workers run on it, and may need less per job."
         settings.append("pip install 'ferryman[uvloop]'")
@@ -140,8 +140,8 @@ def local_queue_advice(figures: Figures) -> Advice | None:
         return Advice(
             "local_queue",
             seen,
-            "That is no reason to claim ahead: jobs in a local queue wait there, whatever arrives with a higher "
-            "priority, and idle workers elsewhere do not see them.",
+            "That gain is too small to claim ahead: a job in a local queue keeps its place when one with a higher "
+            "priority arrives, and idle workers elsewhere cannot take it.",
             ("ferryman worker … --queue-size 0   # the default",),
         )
     settings = [f"ferryman worker … --queue-size {setup.queue_size}"]
@@ -171,9 +171,9 @@ def adding_advice(figures: Figures) -> Advice | None:
         "adding",
         f"Added in bulk, {per_second(figures.add_bulk.median)} went in; one by one, "
         f"{per_second(figures.add_one.median)}.",
-        f"Each call waits for the way to the server and for a commit, here {milliseconds(figures.commit.p50)} for the "
-        f"smallest write ({milliseconds(figures.round_trip.p50)} of it the way there and back). Where you have many "
-        "jobs at hand, add them in one call; where you have your own transaction anyway, add them in it.",
+        f"Each call waits for a round trip and a commit, here {milliseconds(figures.commit.p50)} for the smallest "
+        f"write ({milliseconds(figures.round_trip.p50)} of it the round trip). If you have many jobs at once, add them "
+        "in one call; if you have a transaction of your own, add them in it.",
         ("client.add_jobs([…])", "client.add_job(…, using=connection)"),
     )
 
@@ -186,10 +186,10 @@ def commit_advice(figures: Figures) -> Advice | None:
     delay = max(5, ceil(figures.commit.p50))
     return Advice(
         "commit",
-        f"A commit takes {milliseconds(cost)} (median), beside the way to the server.",
-        "Slow disks, or a standby that must agree, make every write wait. A worker writes what gathers while one write "
-        "is under way together; a delay gathers more, so that the server commits less often. A job that is done stays "
-        "locked for that much longer, and runs again if its worker dies meanwhile.",
+        f"A commit takes {milliseconds(cost)} (median), without the round trip.",
+        "Every write waits for a slow disk or a synchronous standby. A worker writes together the completions that "
+        "arrive during one write; a delay collects more of them, so that the server commits less often. A completed "
+        "job stays locked for that much longer, and runs again if its worker dies meanwhile.",
         (
             f"ferryman bench --batch-delay {delay}   # to measure it",
             f"WorkerOptions(complete_job_batch_delay=timedelta(milliseconds={delay}))",
@@ -207,11 +207,11 @@ def connections_advice(figures: Figures) -> Advice | None:
     fitting = max(1, room // processes - CONNECTIONS_APART)
     seen = (
         f"The server has room for {room:,} more connections ({server.connections_used:,} of "
-        f"{server.connections_allowed:,} are taken)."
+        f"{server.connections_allowed:,} are in use)."
     )
     reason = (
         f"A worker process uses up to {each}: --max-connections ({figures.setup.max_connections}), one to listen and "
-        f"one for signs of life. {processes} processes, one for each processor of this machine, may ask for "
+        f"one for heartbeats. {processes} processes, one for each processor of this machine, may ask for "
         f"{processes * each:,}. Claiming and settling need few; handlers that use ctx.client need the rest."
     )
     settings = ["max_connections = … in postgresql.conf, or fewer processes"]
@@ -230,9 +230,9 @@ def spread_advice(figures: Figures) -> Advice | None:
         return None
     return Advice(
         "spread",
-        f"The rounds differ: {name}, the fastest was {times(spread)} the slowest.",
-        "Something else was busy on this machine or on the server, or the run was short. Judge small differences by "
-        "longer runs only.",
+        f"The rounds differ: when {name}, the fastest was {times(spread)} the slowest.",
+        "Something else was busy on this machine or on the server, or the run was short. To judge small differences, "
+        "use longer runs.",
         (f"ferryman bench --jobs {figures.setup.jobs * 4} --rounds {max(5, figures.setup.rounds)}",),
     )
 
@@ -250,7 +250,7 @@ def _untried_queue_advice(figures: Figures) -> Advice | None:
     if figures.round_trip.p50 <= LONG_ROUND_TRIP_MS or _are_jobs_long(figures):
         return None
     size = queue_size_for(figures)
-    seen = f"The way to the server and back takes {milliseconds(figures.round_trip.p50)} (median)."
+    seen = f"A round trip to the server takes {milliseconds(figures.round_trip.p50)} (median)."
     settings = (f"ferryman bench --queue-size {size}   # to measure it", f"ferryman worker … --queue-size {size}")
     return Advice("local_queue", seen, _queue_reason(figures), settings)
 
@@ -258,10 +258,10 @@ def _untried_queue_advice(figures: Figures) -> Advice | None:
 def _queue_reason(figures: Figures) -> str:
     trip = milliseconds(figures.round_trip.p50)
     if figures.round_trip.p50 > LONG_ROUND_TRIP_MS:
-        why = f"The server is far away: a slot that asks it for its next job waits {trip} at least."
+        why = f"The server is distant: a slot waits at least {trip} for its next job."
     else:
-        why = f"Between two jobs a slot waits for the server ({trip} at least), and jobs this short make that count."
-    return f"{why} Jobs that were claimed ahead start at once. Their order and priority count when they are claimed."
+        why = f"Between two jobs a slot waits for the server (at least {trip}), which matters with jobs this short."
+    return f"{why} Jobs that were claimed ahead start at once. Their priority counts only when they are claimed."
 
 
 def _are_jobs_long(figures: Figures) -> bool:

@@ -30,14 +30,19 @@ MOST_MILLISECONDS = 60_000.0
 
 
 @click.command()
-@click.option("--jobs", type=WholeNumber(FEWEST_JOBS, MOST_JOBS), metavar="N", help="In each drain.  [default: 10000]")
+@click.option(
+    "--jobs",
+    type=WholeNumber(FEWEST_JOBS, MOST_JOBS),
+    metavar="N",
+    help="Number of jobs in each drain.  [default: 10000]",
+)
 @click.option(
     "--concurrency",
     type=CONCURRENCY,
     metavar="N",
     envvar="FERRYMAN_CONCURRENCY",
     show_envvar=True,
-    help="How many jobs run at once.  [default: number of processors]",
+    help="Number of jobs that run at once.  [default: number of processors]",
 )
 @click.option(
     "--queue-size",
@@ -45,39 +50,46 @@ MOST_MILLISECONDS = 60_000.0
     metavar="N",
     envvar="FERRYMAN_QUEUE_SIZE",
     show_envvar=True,
-    help="The local queue to measure beside direct claims; 0 for none.  [default: 500]",
+    help="Size of the local queue to measure beside direct claims; 0 for none.  [default: 500]",
 )
 @click.option(
     "--batch-delay",
     "batch_delay_ms",
     type=Number(0.0, MOST_MILLISECONDS, "milliseconds"),
     metavar="MS",
-    help="How long the worker gathers completions before it writes them.  [default: 0]",
+    help="How long the worker collects completions before it writes them.  [default: 0]",
 )
 @click.option(
     "--job-ms",
     type=Number(0.0, MOST_MILLISECONDS, "milliseconds"),
     metavar="MS",
-    help="How long each job waits, as if for an answer from elsewhere.  [default: 0]",
+    help="How long each job waits, as if for the reply of a service.  [default: 0]",
 )
-@click.option("--rounds", type=WholeNumber(1, 100), metavar="N", help="How often to measure each.  [default: 3]")
+@click.option(
+    "--rounds",
+    type=WholeNumber(1, 100),
+    metavar="N",
+    help="Number of rounds. Each measures everything once.  [default: 3]",
+)
 @click.option(
     "--max-connections",
     type=CONNECTIONS,
     metavar="N",
-    help="Database connections of the worker, the listening one aside.  [default: 10]",
+    help="Database connections of the worker, without the listening one.  [default: 10]",
 )
-@click.option("--database-url", metavar="URL", help="Where the database is.  [default: DATABASE_URL or PG*]")
+@click.option("--database-url", metavar="URL", help="Database URL.  [default: DATABASE_URL or PG*]")
 @click.option(
-    "--schema", metavar="NAME", help="A new schema, dropped at the end.  [default: ferryman_bench_ and a random number]"
+    "--schema",
+    metavar="NAME",
+    help="New schema for the run, dropped at its end.  [default: ferryman_bench_ and a random number]",
 )
 @output_options
 def bench(*, database_url: str | None, schema: str | None, as_json: bool, **given: Any) -> int:
     """Measure Ferryman on your own server, and get advice.
 
-    A run makes a schema of its own, adds jobs there, runs them in this process, and drops the schema again; also after
-    Ctrl-C. Jobs of yours are not touched, but server and machine are busy meanwhile, and idle workers of the same
-    database are woken for nothing now and then. The figures are those of this run, and no promise.
+    A run creates a schema of its own, adds jobs there, runs them in this process, and drops the schema, after Ctrl-C
+    too. Your own jobs are not touched. The server and this machine are busy meanwhile, and idle workers of the same
+    database wake up now and then without finding a job. The figures are those of this run only.
 
     \b
     Example:
@@ -91,7 +103,7 @@ def bench(*, database_url: str | None, schema: str | None, as_json: bool, **give
     tell(_intention(setup, found))
     with created(found), asyncio.Runner(loop_factory=loop_factory()) as runner:
         figures = runner.run(_measured(found, setup, tell))
-    tell(f"The schema {found.name} is dropped.\n")
+    tell(f"Dropped the schema {found.name}.\n")
     return write_report(bench_report(found, figures, advise(figures)), as_json=as_json)
 
 
@@ -103,12 +115,12 @@ def _intention(setup: BenchSetup, schema: BenchSchema) -> str:
     rounds = "once" if setup.rounds == 1 else f"in each of {setup.rounds} rounds"
     jobs = f"twice {setup.jobs:,} jobs" if setup.queue_size else f"{setup.jobs:,} jobs"
     text = (
-        f"Measuring on {schema.database}, in the new schema {schema.name}, which is dropped at the end; nothing else "
+        f"Measuring on {schema.database}, in the new schema {schema.name}, which is dropped at the end. Nothing else "
         f"there is touched. {rounds.capitalize()}, {jobs} are added and run, {setup.concurrency} at a time, in this "
-        f"process. Idle workers of that database are woken by them and find nothing to do. Ctrl-C stops the run."
+        f"process. Idle workers of that database wake up and find no job. Ctrl-C stops the run."
     )
     if setup.least_seconds >= 1:
-        text += f" The jobs alone will take {setup.least_seconds:,.0f} s."
+        text += f" The jobs alone take {setup.least_seconds:,.0f} s."
     return text
 
 

@@ -37,7 +37,7 @@ def _lines(schema: BenchSchema, figures: Figures, advice: Sequence[Advice]) -> I
     """The table, what it is worth, and the advice."""
     yield _table(figures)
     yield f"\n{_caveat(schema, figures)}"
-    yield "" if advice else "\nNothing in these figures calls for other settings."
+    yield "" if advice else "\nThese figures call for no other settings."
     for each in advice:
         yield Text.assemble((f"{each.topic.replace('_', ' ')}: ", "bold"), clean_line(each.seen))
         yield _indented(Text(clean_line(each.reason)))
@@ -70,7 +70,7 @@ def _caveat(schema: BenchSchema, figures: Figures) -> str:
     return (
         f"These are figures of this run only: {rounds} of {setup.jobs:,} jobs {kind}, concurrency "
         f"{setup.concurrency}, one process, PostgreSQL {server.version} at {clean_line(schema.database)}. "
-        f"Another hour, machine or payload gives others."
+        f"Another hour, machine or payload gives other figures."
     )
 
 

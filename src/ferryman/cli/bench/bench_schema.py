@@ -70,9 +70,9 @@ async def _find_schema(database_url: str | None, schema: str) -> BenchSchema:
         [(role, database, may_create)] = await fetch(client, Call(bench_statement("may_create_schemas")))
         if not may_create:
             raise SchemaNotAllowedError(
-                f"the role {role!r} may not create schemas in the database {database!r}, and a run takes place in a "
-                f'schema of its own; nothing was changed. Let its owner run: grant create on database "{database}" to '
-                f'"{role}"; or measure on another database of the same server with --database-url.'
+                f"the role {role!r} may not create schemas in the database {database!r}, but a run needs one of its "
+                f'own; nothing was changed. Let the owner run: grant create on database "{database}" to "{role}"; '
+                f"or measure on another database of the same server with --database-url."
             )
         return BenchSchema(database_url, schema, str(client.address), await _server(client))
 

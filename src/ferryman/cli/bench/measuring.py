@@ -126,7 +126,7 @@ class BenchRun:
             await self._jobs.all_ended()
         left = (await client.counts()).total
         if left:
-            raise StalledError(f"all jobs ran, but {left:,} of them were not settled when the worker had ended")
+            raise StalledError(f"all jobs ran, but {left:,} of them were not settled when the worker had stopped")
         (began, cpu_began), (ended, cpu_ended) = clocks
         self._drain_times[has_local_queue].append(_DrainTime(self._setup.jobs, ended - began, cpu_ended - cpu_began))
 
@@ -243,8 +243,8 @@ class BenchJobs:
             except TimeoutError:
                 if self._ended == before:
                     raise StalledError(
-                        f"no job has ended for {self._patience:g} s, {self._ended:,} of {self._goal:,} are done, and "
-                        f"the run was given up. Does the server still answer? See `ferryman doctor`."
+                        f"no job has ended for {self._patience:g} s; {self._ended:,} of {self._goal:,} are done. The "
+                        f"run was stopped. Does the server still answer? See `ferryman doctor`."
                     ) from None
 
     def _count(self) -> None:

@@ -27,13 +27,15 @@ def cleanup_task(name: str) -> CleanupTask:
         return CleanupTask(name.upper().replace("-", "_"))
     except ValueError:
         known = ", ".join(task.value for task in CleanupTask)
-        raise click.BadParameter(f"{name!r} is not a clean-up task; there are: {known}.") from None
+        raise click.BadParameter(f"{name!r} is not a clean-up task. The tasks are: {known}.") from None
 
 
 @click.command()
 @click.argument("tasks", metavar="[TASK]...", type=cleanup_task, nargs=-1)
-@click.option("--keep", multiple=True, metavar="IDENTIFIER", help="A task not to delete; may be given more than once.")
-@click.option("--older-than", type=span, metavar="SPAN", help="Delete only jobs that failed so long ago, as in 30d.")
+@click.option("--keep", multiple=True, metavar="IDENTIFIER", help="Keep this task. Repeatable.")
+@click.option(
+    "--older-than", type=span, metavar="SPAN", help="Delete only jobs that failed longer ago than this, such as 30d."
+)
 @yes_option
 @rows_command
 def cleanup(
@@ -44,13 +46,11 @@ def cleanup(
     older_than: timedelta | None,
     yes: bool,
 ) -> Report:
-    """Clear away unused queues, unused tasks or failed jobs.
+    """Delete unused queues, unused tasks or failed jobs.
 
-    Failed jobs are deleted with their payloads, after asking.
-
-    TASK is GC_JOB_QUEUES (the default), GC_TASK_IDENTIFIERS or DELETE_PERMAFAILED_JOBS; gc-job-queues and so on mean
-    the same. Node and Rust workers that are running do not see new jobs of a task that was deleted until they restart:
-    name their tasks with --keep.
+    TASK is GC_JOB_QUEUES (the default), GC_TASK_IDENTIFIERS or DELETE_PERMAFAILED_JOBS, or the same in lower case with
+    hyphens. Failed jobs are deleted with their payloads, after asking. A running Node or Rust worker sees no new jobs
+    of a deleted task until it restarts: keep its tasks with --keep.
 
     \b
     Example:
@@ -60,7 +60,7 @@ def cleanup(
     chosen = tuple(dict.fromkeys(tasks)) or (CleanupTask.GC_JOB_QUEUES,)
     if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen and (failed := client.counts().failed):
         jobs = counted(failed, "failed job")
-        which = jobs if older_than is None else f"those of {jobs} that failed so long ago"
+        which = jobs if older_than is None else f"those of {jobs} that failed longer ago than that"
         confirm(f"This deletes {which}, with the payloads. They cannot run again.", "Delete?", yes=yes)
     cleaned = client.cleanup(chosen, keep_task_identifiers=keep, older_than=older_than)
     return Report(asdict(cleaned), [_line(task, cleaned) for task in chosen])
@@ -73,7 +73,7 @@ def _line(task: CleanupTask, cleaned: Cleaned) -> str:
         case CleanupTask.GC_JOB_QUEUES:
             return f"Deleted unused queues: {_listed(cleaned.queue_names)}"
         case CleanupTask.GC_TASK_IDENTIFIERS:
-            restart = ". Restart Node and Rust workers that serve them." if cleaned.task_identifiers else ""
+            restart = ". Restart Node and Rust workers that run them." if cleaned.task_identifiers else ""
             return f"Deleted unused tasks: {_listed(cleaned.task_identifiers)}{restart}"
 
 

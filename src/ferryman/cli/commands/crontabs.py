@@ -33,12 +33,12 @@ PATTERN_TASK = "pattern"
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option("--time-zone", default="UTC", show_default=True, metavar="NAME", help="For entries without tz.")
+@click.option("--time-zone", default="UTC", show_default=True, metavar="NAME", help="Time zone of entries without tz.")
 @report_command
 def check(*, file: str, time_zone: str) -> Report:
-    """Say what is wrong with a crontab, or what it means.
+    """Show the errors in a crontab, or what it means.
 
-    FILE is - for standard input. Everything that is wrong is told at once.
+    FILE is a path, or - for standard input. All errors are reported at once.
 
     \b
     Example:
@@ -52,7 +52,7 @@ def check(*, file: str, time_zone: str) -> Report:
 
 def _entry_lines(entries: Sequence[tuple[Crontab, datetime | None]]) -> Iterator[RenderableType]:
     if not entries:
-        yield "There are no entries in it."
+        yield "The crontab has no entries."
         return
     table = bare_table("identifier", "task", "when", "next", whole={"next"})
     for crontab, following in entries:
@@ -67,12 +67,18 @@ def _entry_lines(entries: Sequence[tuple[Crontab, datetime | None]]) -> Iterator
 
 @click.command("next")
 @click.argument("source")
-@click.option("--count", type=WholeNumber(1, MOST), default=COUNT, show_default=True, help="How many times to tell.")
-@click.option("--after", type=moment, metavar="TIME", help="Only times after this one.  [default: now]")
-@click.option("--time-zone", default="UTC", show_default=True, metavar="NAME", help="For what names no time zone.")
+@click.option("--count", type=WholeNumber(1, MOST), default=COUNT, show_default=True, help="Number of times to show.")
+@click.option("--after", type=moment, metavar="TIME", help="Show times after this one.  [default: now]")
+@click.option(
+    "--time-zone",
+    default="UTC",
+    show_default=True,
+    metavar="NAME",
+    help="Time zone of a pattern, or of entries without tz.",
+)
 @report_command
 def upcoming(*, source: str, count: int, after: datetime | None, time_zone: str) -> Report:
-    """Say when schedules fire next.
+    """Show when schedules fire next.
 
     SOURCE is a pattern in quotes, a crontab file, or an application as MODULE or MODULE:APP.
 
@@ -121,5 +127,5 @@ def _read_crontab(file: str, time_zone: str) -> list[Crontab]:
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise CrontabError(f"{file} is not text in UTF-8: line {line} has a byte that is none of it") from None
+        raise CrontabError(f"{file} is not text in UTF-8: line {line} has an invalid byte") from None
     return parse_crontab(text, time_zone=time_zone)

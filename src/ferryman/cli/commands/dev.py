@@ -27,16 +27,16 @@ USUAL_FILES = ("tasks.py", "app.py")
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the private database is kept.  [default: .ferryman/postgres]",
+    help="Folder of the private database.  [default: .ferryman/postgres]",
 )
-@click.option("--database-url", metavar="URL", help="Use this database, and no private one.")
+@click.option("--database-url", metavar="URL", help="Use this database instead of a private one.")
 @worker_options
 def dev(*, target: str | None, folder: Path | None, database_url: str | None, **given: Any) -> int:
     """Run a private PostgreSQL and a worker that restarts when code changes.
 
-    Without MODULE, tasks.py or app.py of this folder is taken. The worker uses this folder's own database, whatever
-    DATABASE_URL and the application say. The line that it prints tells other programs where that is; the data stays
-    for the next time. With --database-url the worker uses that database instead.
+    MODULE is tasks.py or app.py of this folder by default. The worker uses the private database of this folder, even if
+    DATABASE_URL or the application names another, and prints the line that sets DATABASE_URL for other programs. The
+    data stays for the next time. With --database-url the worker uses that database instead.
 
     \b
     Example:
@@ -45,7 +45,7 @@ def dev(*, target: str | None, folder: Path | None, database_url: str | None, **
     """
     if folder is not None and database_url is not None:
         raise click.UsageError(
-            "--folder is for the private database, and --database-url for another: give one of them."
+            "--folder is for the private database, and --database-url for another. Give one of them."
         )
     target = target or _usual_module()
     check_module(target)
@@ -72,7 +72,7 @@ def _name_unused(url: str | None, used: str) -> None:
     except ConfigurationError:
         place = "a database"  # the URL is wrong, but nothing connects to it
     source = "DATABASE_URL" if os.environ.get("DATABASE_URL") else "database_url in pyproject.toml"
-    note = f"{source} names {place}, which is not used here. To use it, give its URL with --database-url."
+    note = f"{source} names {place}, which this worker does not use. To use it, give its URL with --database-url."
     click.echo(clean_lines(note), err=True)
 
 
@@ -81,5 +81,5 @@ def _usual_module() -> str:
         if file.is_file():
             return file.stem
     raise AppNotFoundError(
-        f"there is neither {' nor '.join(USUAL_FILES)} in {Path.cwd()}. Name a module, or let `ferryman new` write one."
+        f"there is no {' or '.join(USUAL_FILES)} in {Path.cwd()}. Name a module, or let `ferryman new` write one."
     )

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 _STYLES = {Severity.OK: "green", Severity.NOTICE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "bold red"}
 _PLANS = {
-    Repair.WEDGED_QUEUES: "Free queues that are locked by a worker that is gone and has no job in them.",
-    Repair.DANGLING_QUEUES: "Give jobs whose queue was deleted a queue with a made-up name. They run after that.",
-    Repair.DANGLING_TASKS: "Give jobs whose task was deleted a task with a made-up name. They are seen after that.",
-    Repair.LEFTOVERS: "Delete start marks and reports of progress of claims that are over.",
+    Repair.WEDGED_QUEUES: "Free queues that a dead worker has locked without a job in them.",
+    Repair.DANGLING_QUEUES: "Give each job whose queue was deleted a queue with a generated name, so that it can run.",
+    Repair.DANGLING_TASKS: "Give each job whose task was deleted a task with a generated name, so that it is listed.",
+    Repair.LEFTOVERS: "Delete start marks and progress of claims that have ended.",
     Repair.UNUSED_QUEUES: "Delete queues without jobs.",
     Repair.UNUSED_TASKS: (
-        "Delete tasks without jobs that no registered worker and no schedule has. Node and Rust workers that serve "
-        "them must be restarted."
+        "Delete tasks that have no jobs, no registered worker and no schedule. Restart Node and Rust workers that run "
+        "them."
     ),
 }
 _DONE = {
     Repair.WEDGED_QUEUES: "Freed queues",
-    Repair.DANGLING_QUEUES: "Made queues",
-    Repair.DANGLING_TASKS: "Made tasks",
+    Repair.DANGLING_QUEUES: "Created queues",
+    Repair.DANGLING_TASKS: "Created tasks",
     Repair.LEFTOVERS: "Deleted leftovers",
     Repair.UNUSED_QUEUES: "Deleted unused queues",
     Repair.UNUSED_TASKS: "Deleted unused tasks",
@@ -44,11 +44,11 @@ _DONE = {
 TUNE_PLAN = (
     f"The index {KEY_INDEX} of Graphile Worker will no longer deduplicate its entries. The server spends less on each\n"
     "claim of jobs without a key, and the index takes about three times the space. Nothing else changes: workers and\n"
-    "producers continue, those of Node and Rust too. `ferryman doctor --untune key-index` takes it back.\n"
+    "producers continue, those of Node and Rust too. `ferryman doctor --untune key-index` undoes it.\n"
 )
 UNTUNE_PLAN = (
     f"The index {KEY_INDEX} of Graphile Worker will deduplicate its entries again, as it was made. Workers and\n"
-    "producers continue. The index does not shrink at once: its pages are packed as new entries come.\n"
+    "producers continue. The index does not shrink at once: its pages are packed as new entries are added.\n"
 )
 _TUNINGS = click.Choice([tuning.value for tuning in Tuning])
 INDENT = "         "
@@ -56,26 +56,26 @@ MOST_NAMED = 10
 
 
 @click.command()
-@click.option("--fix", is_flag=True, help="Mend what can be mended in the data, after asking.")
+@click.option("--fix", is_flag=True, help="Repair the data where possible, after asking.")
 @click.option("--tasks", "with_tasks", is_flag=True, help="With --fix: delete unused tasks too, if there are many.")
-@click.option("--tune", type=_TUNINGS, help="Change an option of the tables that is never a default, after asking.")
-@click.option("--untune", type=_TUNINGS, help="Take such an option back, after asking.")
+@click.option("--tune", type=_TUNINGS, help="Turn on an option of the tables that is off by default, after asking.")
+@click.option("--untune", type=_TUNINGS, help="Turn such an option off again, after asking.")
 @yes_option
 @database_command
 def doctor(
     client: SyncClient, *, fix: bool, with_tasks: bool, tune: str | None, untune: str | None, yes: bool
 ) -> Report:
-    """Look for what ails the queue or its database, and mend it.
+    """Check the queue and its database for problems, and repair them.
 
-    Looking changes nothing. --fix frees queues of dead workers, gives jobs back a queue or task that was deleted under
-    them, and clears away what nobody needs; workers and producers may go on meanwhile, and the lock of a worker that
-    may live is never touched.
+    Checking changes nothing. --fix frees queues of dead workers, replaces queues and tasks that were deleted while they
+    had jobs, and deletes leftovers. Workers and producers can continue meanwhile, and no lock is released whose worker
+    may be alive.
 
-    --tune key-index lets the index of job keys store each entry by itself: claims of jobs without a key cost the server
-    less, and the index takes about three times the space. --untune key-index takes it back. Neither looks at anything
+    --tune key-index makes the index of job keys store each entry by itself: claims of jobs without a key cost the
+    server less, and the index takes about three times the space. --untune key-index undoes it. Neither checks anything
     else.
 
-    Exit code 0: nothing is worse than a notice. 1: something is, or the database could not be asked.
+    Exit code 0: nothing is worse than a notice. 1: something is, or the database did not answer.
 
     \b
     Example:
@@ -85,10 +85,10 @@ def doctor(
       ferryman doctor --json | jq '.findings[] | select(.severity != "ok")'
     """
     if with_tasks and not fix:
-        raise click.UsageError("--tasks says what to mend: give it together with --fix.")
+        raise click.UsageError("--tasks says what to repair. Give it together with --fix.")
     if (wanted := tune or untune) is not None:
         if fix or (tune and untune):
-            raise click.UsageError("--tune and --untune change one option, and nothing else: give one of them, alone.")
+            raise click.UsageError("--tune and --untune change one option and nothing else. Give one of them, alone.")
         return _tune(client, Tuning(wanted), is_wanted=tune is not None, yes=yes)
     health = client.check_health()
     if not fix:
@@ -96,7 +96,7 @@ def doctor(
     repairs = [repair for repair in health.repairs if with_tasks or repair is not Repair.UNUSED_TASKS]
     if not repairs:
         return _health_report(health, ())
-    confirm("\n".join(_PLANS[repair] for repair in repairs), "Mend?", yes=yes)
+    confirm("\n".join(_PLANS[repair] for repair in repairs), "Repair?", yes=yes)
     repaired = client.repair_health(repairs)
     return _health_report(client.check_health(), repaired)
 
@@ -130,7 +130,7 @@ def _health_lines(health: HealthReport, repaired: Sequence[Repaired] | None) -> 
     for one in repaired or ():
         yield f"{_DONE[one.repair]}: {_repaired_names(one)}"
     if repaired is not None:
-        yield "" if repaired else "There was nothing to mend.\n"
+        yield "" if repaired else "There was nothing to repair.\n"
     for finding in health.findings:
         yield from _finding_lines(finding)
     yield f"\n{_verdict(health, was_repaired=repaired is not None)}"
@@ -155,10 +155,10 @@ def _finding_lines(finding: Finding) -> Iterator[RenderableType]:
 def _verdict(health: HealthReport, *, was_repaired: bool) -> str:
     worst = [finding for finding in health.findings if finding.severity.rank > Severity.NOTICE.rank]
     if not worst:
-        return "All is well." if health.severity is Severity.OK else "Nothing is worse than a notice."
+        return "No problem was found." if health.severity is Severity.OK else "Nothing is worse than a notice."
     verdict = f"Findings that need attention: {len(worst)}."
     if not was_repaired and health.repairs:
-        verdict += " Some can be mended here: ferryman doctor --fix"
+        verdict += " Repair what can be repaired: ferryman doctor --fix"
     return verdict
 
 

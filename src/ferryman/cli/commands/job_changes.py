@@ -36,17 +36,19 @@ _ids_argument = click.argument("job_ids", metavar="ID...", type=JOB_ID, nargs=-1
     "--app",
     type=find_app,
     metavar="MODULE[:APP]",
-    help="Check the task and the payload, and take the options that the task has in this application.",
+    help="Check the task and the payload against this application, and use the options that the task has there.",
 )
-@click.option("--queue", metavar="NAME", help="Jobs of one queue run one at a time.")
+@click.option("--queue", metavar="NAME", help="Queue of the job. Jobs of one queue run one at a time.")
 @click.option(
-    "--run-at", type=moment, metavar="TIME", help="Not before this time: ISO 8601 with a zone, or +5m, +1h30m."
+    "--run-at", type=moment, metavar="TIME", help="Earliest start: ISO 8601 with a zone, +5m, +1h30m, or now."
 )
 @click.option("--max-attempts", type=MAX_ATTEMPTS, help="Attempts before the job fails for good.  [default: 25]")
-@click.option("--key", metavar="KEY", help="At most one waiting job has a given key.")
-@click.option("--key-mode", type=click.Choice(_MODES), help="What to do when the key is taken.  [default: replace]")
-@click.option("--priority", type=PRIORITY, help="Smaller runs first.  [default: 0]")
-@click.option("--flag", "flags", multiple=True, metavar="FLAG", help="A label; may be given more than once.")
+@click.option("--key", metavar="KEY", help="Key of the job. At most one waiting job has a given key.")
+@click.option(
+    "--key-mode", type=click.Choice(_MODES), help="What to do if a waiting job has the key.  [default: replace]"
+)
+@click.option("--priority", type=PRIORITY, help="Jobs with a smaller number run first.  [default: 0]")
+@click.option("--flag", "flags", multiple=True, metavar="FLAG", help="Flag of the job. Repeatable.")
 @database_command
 def add(
     client: SyncClient,
@@ -64,8 +66,9 @@ def add(
 ) -> Report:
     """Add a job for any task.
 
-    PAYLOAD is JSON, by default {}; `-` reads it from standard input. The task need not be known on this machine. With
-    --app it must be a task of the application, whose queue, max_attempts and other options hold unless given here.
+    PAYLOAD is JSON, {} by default; `-` reads it from standard input. Without --app, neither the task nor the payload is
+    checked. With --app it must be a task of the application, and the task's queue, max_attempts and other options apply
+    unless you give others.
 
     \b
     Example:
@@ -74,7 +77,7 @@ def add(
       ferryman jobs add import - < rows.json
     """
     if key_mode is not None and key is None:
-        raise click.UsageError("--key-mode says what happens when a key is taken; give the key with --key.")
+        raise click.UsageError("--key-mode needs a key. Give the key with --key.")
     spec = JobSpec(
         queue_name=queue,
         run_at=run_at,
@@ -114,7 +117,7 @@ def _checked(app: App, identifier: str, payload: Any) -> NewJob:
 def complete(client: SyncClient, *, job_ids: tuple[int, ...]) -> Report:
     """Delete jobs as if they had run.
 
-    Running jobs are skipped. Exit code 1: nothing was changed.
+    Skips jobs that are running. Exit code 1: nothing was changed.
 
     \b
     Example:
@@ -126,13 +129,13 @@ def complete(client: SyncClient, *, job_ids: tuple[int, ...]) -> Report:
 
 @click.command()
 @_ids_argument
-@click.option("--reason", metavar="TEXT", help="Becomes the job's last error.")
+@click.option("--reason", metavar="TEXT", help="Text for the last error of the jobs.")
 @rows_command
 def fail(client: SyncClient, *, job_ids: tuple[int, ...], reason: str | None) -> Report:
-    """Let jobs fail for good.
+    """Fail jobs for good.
 
-    They stay in the table with their attempts used up, until they are rescheduled or deleted. Running jobs are
-    skipped. Exit code 1: nothing was changed.
+    Failed jobs stay in the table, with all attempts used, until you retry or delete them. Skips jobs that are running.
+    Exit code 1: nothing was changed.
 
     \b
     Example:
@@ -144,9 +147,11 @@ def fail(client: SyncClient, *, job_ids: tuple[int, ...], reason: str | None) ->
 
 @click.command()
 @_ids_argument
-@click.option("--run-at", type=moment, metavar="TIME", help="ISO 8601 with a zone, +5m, +1h30m, or now.")
-@click.option("--priority", type=PRIORITY, help="Smaller runs first.")
-@click.option("--attempts", type=ATTEMPTS, help="Attempts made so far; 0 lets a failed job start afresh.")
+@click.option(
+    "--run-at", type=moment, metavar="TIME", help="Earliest start: ISO 8601 with a zone, +5m, +1h30m, or now."
+)
+@click.option("--priority", type=PRIORITY, help="Jobs with a smaller number run first.")
+@click.option("--attempts", type=ATTEMPTS, help="Attempts used so far. 0 makes a failed job new.")
 @click.option("--max-attempts", type=MAX_ATTEMPTS, help="Attempts before the job fails for good.")
 @rows_command
 def reschedule(
@@ -158,10 +163,10 @@ def reschedule(
     attempts: int | None,
     max_attempts: int | None,
 ) -> Report:
-    """Change when, how soon and how often jobs run.
+    """Change the time, the priority or the attempts of jobs.
 
-    What is not given stays as it is. Running jobs are skipped. A failed job stays failed: `ferryman jobs retry` lets it
-    run again. Exit code 1: nothing was changed.
+    Changes only what you give. Skips jobs that are running. A failed job stays failed unless you give it attempts:
+    `ferryman jobs retry` runs it again. Exit code 1: nothing was changed.
 
     \b
     Example:
@@ -169,11 +174,11 @@ def reschedule(
     """
     options = RescheduleJobOptions(run_at=run_at, priority=priority, attempts=attempts, max_attempts=max_attempts)
     if options == RescheduleJobOptions():
-        raise click.UsageError("say what to change: --run-at, --priority, --attempts or --max-attempts.")
+        raise click.UsageError("nothing to change. Give --run-at, --priority, --attempts or --max-attempts.")
     changed = client.reschedule_jobs(job_ids, options)
     notes = [
-        f"Job {job.id} will not run: it has failed, and has used {job.attempts} of {job.max_attempts} attempts. "
-        f"`ferryman jobs retry {job.id}` lets it run again."
+        f"Job {job.id} will not run: it has failed and used {job.attempts} of {job.max_attempts} attempts. "
+        f"`ferryman jobs retry {job.id}` runs it again."
         for job in changed
         if job.state is JobState.FAILED
     ]
@@ -182,14 +187,14 @@ def reschedule(
 
 @click.command()
 @click.argument("job_ids", metavar="[ID...]", type=JOB_ID, nargs=-1)
-@click.option("--task", metavar="IDENTIFIER", help="All failed jobs of this task.")
-@click.option("--state", type=click.Choice([JobState.FAILED.value]), help="All failed jobs, or those of --task.")
+@click.option("--task", metavar="IDENTIFIER", help="Retry all failed jobs of this task.")
+@click.option("--state", type=click.Choice([JobState.FAILED.value]), help="Retry all failed jobs, or those of --task.")
 @rows_command
 def retry(client: SyncClient, *, job_ids: tuple[int, ...], task: str | None, state: str | None) -> Report:
-    """Let failed jobs run again.
+    """Run failed jobs again.
 
-    They run at once, under their ids, as if they were new: no attempt is used, and no crash counts. Jobs that have not
-    failed are skipped. Exit code 1: nothing was changed.
+    The jobs keep their ids and are due now, as if they were new: attempts and crashes count from zero. Skips jobs that
+    have not failed. Exit code 1: nothing was changed.
 
     \b
     Example:
@@ -197,7 +202,7 @@ def retry(client: SyncClient, *, job_ids: tuple[int, ...], task: str | None, sta
       ferryman jobs retry --task send_email --state failed
     """
     if bool(job_ids) == (task is not None or state is not None):
-        raise click.UsageError("name the jobs by their ids, or with --task and --state failed.")
+        raise click.UsageError("which jobs? Give their ids, or --task, or --state failed.")
     if not job_ids:
         return _change_report("Retrying", client.retry_jobs(task=task), [])
     changed = client.retry_jobs(job_ids)
@@ -208,9 +213,9 @@ def retry(client: SyncClient, *, job_ids: tuple[int, ...], task: str | None, sta
 @click.argument("key")
 @rows_command
 def remove(client: SyncClient, *, key: str) -> Report:
-    """Remove the job that has a key.
+    """Remove the job with this key.
 
-    A job that is running is left to finish, but loses its key and is not retried.
+    A job that is running finishes, but loses its key and is not retried.
 
     \b
     Example:
@@ -223,7 +228,7 @@ def remove(client: SyncClient, *, key: str) -> Report:
         line = f"Removed job {job.id}."
     else:
         worker = clean_line(job.locked_by)
-        line = f"Job {job.id} is left to finish on worker {worker}: it lost its key and will not be retried."
+        line = f"Job {job.id} is running on worker {worker} and will finish. It lost its key and will not be retried."
     return Report(job_document(job), [line])
 
 
@@ -238,13 +243,13 @@ class _Skipped:
     def line(self) -> str:
         match self.reason:
             case "missing":
-                return f"Skipped {self.id}: there is no such job; it is done, was removed, or never existed."
+                return f"Skipped {self.id}: there is no such job. It was completed or removed, or never existed."
             case "running":
                 return f"Skipped {self.id}: worker {clean_line(self.locked_by or '')} is running it."
             case "not failed":
-                return f"Skipped {self.id}: it has not failed for good, and runs without this."
+                return f"Skipped {self.id}: it has not failed for good, so it needs no retry."
             case _:
-                return f"Skipped {self.id}: it was running until just now; try again."
+                return f"Skipped {self.id}: it was running until a moment ago. Try again."
 
 
 def _skipped(

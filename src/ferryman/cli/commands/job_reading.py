@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PAGE_SIZE = 50
 CHILD_DIED = "child process died"
 """The reason of a crash in which only the job's own child process died."""
-_STARTED = {True: "while it ran", False: "before it had started", None: "before or while it ran"}
+_STARTED = {True: "while the job ran", False: "before the job started", None: "before or while the job ran"}
 
 
 @click.command("list")
@@ -45,9 +45,15 @@ _STARTED = {True: "while it ran", False: "before it had started", None: "before 
 @click.option("--task", metavar="IDENTIFIER", help="Only jobs of this task.")
 @click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
 @click.option("--key", metavar="KEY", help="Only the job with this key.")
-@click.option("--flag", "flags", multiple=True, metavar="FLAG", help="Only jobs with this flag; several mean all.")
 @click.option(
-    "--limit", type=WholeNumber(1, MAX_PAGE_SIZE), default=PAGE_SIZE, show_default=True, help="The size of a page."
+    "--flag",
+    "flags",
+    multiple=True,
+    metavar="FLAG",
+    help="Only jobs with this flag. Repeatable: only jobs with all of the flags.",
+)
+@click.option(
+    "--limit", type=WholeNumber(1, MAX_PAGE_SIZE), default=PAGE_SIZE, show_default=True, help="Number of jobs to list."
 )
 @click.option("--after", type=WholeNumber(0, LARGEST_ID), metavar="ID", help="Only jobs with a greater id.")
 @rows_command
@@ -64,7 +70,7 @@ def list_jobs(
 ) -> Report:
     """List jobs, oldest first.
 
-    Jobs that are done are gone: they are not kept. Times are in UTC.
+    Completed jobs are not listed, because completing a job deletes it. Times are in UTC.
 
     \b
     Example:
@@ -87,7 +93,7 @@ def _page_lines(page: JobPage, all_jobs: JobCounts) -> Iterator[RenderableType]:
     yield ""
     yield jobs_table(page.jobs) if page.jobs else "No jobs to show."
     if page.next_after is not None:
-        yield f"\nThere are more: add --after {page.next_after} to see the next page."
+        yield f"\nThere are more jobs. To see the next page, add --after {page.next_after}."
 
 
 @click.command()
@@ -119,7 +125,7 @@ def show(client: SyncClient, *, job_id: int) -> Report:
     """
     job = client.get_job(job_id)
     if job is None:
-        raise NotFoundError(f"no job has the id {job_id}: it is done, was removed, or never existed.")
+        raise NotFoundError(f"no job has the id {job_id}: it was completed or removed, or never existed.")
     crashes: Sequence[Crash]
     try:
         crashes, progress = client.list_crashes(job_id), client.get_progress(job_id)
@@ -169,14 +175,14 @@ def _facts(job: Job, progress: JobProgress | None) -> dict[str, str | Text]:
 
 def _progress_cell(progress: JobProgress) -> str:
     message = "" if progress.message is None else f" {clean_line(progress.message)}"
-    return f"{progress.fraction:.0%}{message}  (told {timestamp(progress.reported_at)})"
+    return f"{progress.fraction:.0%}{message}  (reported at {timestamp(progress.reported_at)})"
 
 
 def _crash_line(crash: Crash) -> str:
     """When, in which attempt, what died and why it counts as dead, and what was decided."""
     when = f"{timestamp(crash.noticed_at)}  attempt {crash.attempt}"
     if crash.reason == CHILD_DIED:
-        return f"{when}: its child process died in worker {clean_line(crash.worker_id)}; {crash.decision}"
+        return f"{when}: the job's child process died in worker {clean_line(crash.worker_id)}; {crash.decision}"
     return (
         f"{when}: {clean_line(crash.worker_id)} was lost "
         f"{_STARTED[crash.started]} ({crash.reason}); {crash.decision}, by {clean_line(crash.recovered_by)}"

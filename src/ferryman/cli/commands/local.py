@@ -41,19 +41,19 @@ async def greet(ctx: WorkerContext, name: str = "world") -> None:
 def new(*, file: Path) -> Report:
     """Write a small application to start from.
 
-    FILE is tasks.py unless you say otherwise. A file that is there already is never touched.
+    FILE is tasks.py by default. An existing file is never changed.
 
     \b
     Example:
       ferryman new tasks.py
     """
     if file.suffix != ".py" or not file.stem.isidentifier():
-        raise ConfigurationError(f"Python could not import {str(file)!r}; choose a name such as tasks.py.")
+        raise ConfigurationError(f"Python cannot import {str(file)!r}. Choose a name such as tasks.py.")
     try:
         with file.open("x", encoding="utf-8") as opened:
             opened.write(EXAMPLE.format(module=file.stem))
     except FileExistsError:
-        raise ConfigurationError(f"{str(file)!r} is there already, and was left as it is.") from None
+        raise ConfigurationError(f"{str(file)!r} already exists and was not changed. Choose another name.") from None
     folder = "" if file.parent == Path() else f"cd {clean_line(shlex.quote(str(file.parent)))}\n  "
     lines = [
         f"Wrote {clean_line(str(file))}. Run its jobs, with a private PostgreSQL:",
@@ -65,14 +65,18 @@ def new(*, file: Path) -> Report:
 
 
 @click.command()
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where the data is kept.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the data.  [default: in the user's data folder]",
+)
 @output_options
 def postgres(*, folder: Path | None, as_json: bool) -> None:
     """Run a private PostgreSQL until Ctrl-C.
 
-    It prints the line that tells other programs where it is; the password in it opens only this server, which listens
-    on this machine alone. The data stays in the folder for the next time. Several programs may use one folder; the
-    server stops after the last of them.
+    Prints the line that sets DATABASE_URL for other programs. The password in it is for this server alone, which
+    listens on this machine only. The data stays in the folder for the next time. Several programs can share a folder:
+    the server stops after the last of them.
 
     \b
     Example:
@@ -86,14 +90,14 @@ def postgres(*, folder: Path | None, as_json: bool) -> None:
         _announce(server, as_json=as_json)
         received.get()
     if not as_json:
-        click.echo("Stopped, unless another program uses it. The data stays.", err=True)
+        click.echo("Stopped, unless another program still uses it. The data stays.", err=True)
 
 
 def announce_first_start(folder: Path) -> None:
     """Explain the pause of some seconds in which a new database is created."""
     place = next(each for each in (folder, *folder.parents) if each.exists())
     if place.is_dir() and not (folder / "data").exists():
-        click.echo(f"Making a PostgreSQL database in {folder}; this takes a moment, the first time only.", err=True)
+        click.echo(f"Creating a PostgreSQL database in {folder}. This takes a moment, the first time only.", err=True)
 
 
 def announce_running(server: EmbeddedPostgres) -> None:

@@ -19,23 +19,24 @@ if TYPE_CHECKING:
     from ferryman.schema import Migration, SchemaStatus, Upgrade
 
 MIGRATED = {
-    "installed": "Installed the schema at revision {revision} of Graphile Worker, with extension {extensions} of ours.",
+    "installed": "Installed the schema: revision {revision} of Graphile Worker, extension {extensions} of Ferryman.",
     "adopted": "Adopted the schema at revision {revision} of Graphile Worker: its tables and functions were not "
-    "touched, and our extensions 1 to {extensions} are beside them.",
-    "nothing": "Nothing to do: revision {revision} of Graphile Worker and extension {extensions} of ours are there.",
+    "changed, and Ferryman's extensions 1 to {extensions} were added.",
+    "nothing": "Nothing to do: the schema has revision {revision} of Graphile Worker and extension {extensions} of "
+    "Ferryman.",
 }
 UPGRADE_WARNING = (
-    "Workers of graphile-worker 0.16 on this schema will be told to stop and will not start on it again; there is no "
-    "way back. Newer Node workers, Rust workers and Ferryman go on."
+    "Workers of graphile-worker 0.16 on this schema will stop and cannot start on it again; this cannot be undone. "
+    "Newer Node workers, Rust workers and Ferryman continue."
 )
 UNINSTALL_WARNING = (
-    "Ferryman's own tables and functions will be dropped, and what they recorded with them; jobs stay. Stop all "
-    "Ferryman workers first."
+    "Ferryman's own tables and functions will be dropped, with all records in them; jobs stay. Stop all Ferryman "
+    "workers first."
 )
 NOTHING_DROPPED = "Nothing to do: none of Ferryman's own objects is installed."
 GIVE_WAY_WARNING = (
-    "Ferryman's table of workers and its functions will be dropped, for a Rust worker to make its own; jobs stay. "
-    "Until it has, Ferryman's workers do not start on this schema."
+    "Ferryman's table of workers and its functions will be dropped, so that a Rust worker can create its own; jobs "
+    "stay. Until it has, Ferryman's workers do not start on this schema."
 )
 _MAJOR = 10_000
 
@@ -45,8 +46,8 @@ _MAJOR = 10_000
 def migrate(client: SyncClient) -> Report:
     """Install the schema, or adopt one that Node or Rust installed.
 
-    Tables and functions of an adopted schema are not changed; Ferryman's own objects are put beside them. Running it
-    again, or from many machines at once, does no harm.
+    An adopted schema keeps its tables and functions unchanged; Ferryman adds its own objects. You can run this again,
+    and from many machines at once.
 
     \b
     Example:
@@ -73,9 +74,9 @@ def _migration_lines(done: Migration) -> Iterator[str]:
 @click.command()
 @database_command
 def status(client: SyncClient) -> Report:
-    """Say what is installed, and whether Ferryman can use it.
+    """Show what is installed, and whether Ferryman can use it.
 
-    Exit code 0: the schema can be used. 1: it is missing, or cannot be used as it is.
+    Exit code 0: Ferryman can use the schema. 1: it is missing, or must be changed first.
 
     \b
     Example:
@@ -128,10 +129,10 @@ def _status_advice(found: SchemaStatus) -> Iterator[str]:
 @yes_option
 @database_command
 def upgrade(client: SyncClient, *, yes: bool) -> Report:
-    """Take the schema to revision 20 of Graphile Worker.
+    """Upgrade the schema to revision 20 of Graphile Worker.
 
-    This is never done unasked. Revision 19 is breaking: workers of graphile-worker 0.16 stop. A schema that the Rust
-    system has migrated is left as it is.
+    Ferryman never does this by itself, because revision 19 is breaking: workers of graphile-worker 0.16 stop. A schema
+    that the Rust worker has migrated is not changed.
 
     \b
     Example:
@@ -153,7 +154,7 @@ def _upgrade_lines(done: Upgrade) -> list[str]:
     if done.revision_after != done.revision_before:
         lines.append(f"Upgraded the schema from revision {done.revision_before} to {done.revision_after}.")
     if done.functions_repaired:
-        lines.append("add_job and add_jobs have been replaced by bodies that never lose a keyed job.")
+        lines.append("Repaired add_job and add_jobs: they no longer lose a keyed job under load.")
     if done.note is not None:
         lines.append(f"Nothing was changed: {done.note}")
     return lines or [f"Nothing to do: the schema is at revision {done.revision_after}."]
@@ -163,9 +164,9 @@ def _upgrade_lines(done: Upgrade) -> list[str]:
 @yes_option
 @database_command
 def uninstall_extensions(client: SyncClient, *, yes: bool) -> Report:
-    """Drop Ferryman's own objects, and leave Graphile's as they are.
+    """Drop Ferryman's own objects, and keep Graphile Worker's.
 
-    Jobs stay, and Node and Rust workers go on. `ferryman migrate` puts the objects back.
+    Jobs stay, and Node and Rust workers continue. `ferryman migrate` adds the objects again.
 
     \b
     Example:
@@ -178,14 +179,16 @@ def uninstall_extensions(client: SyncClient, *, yes: bool) -> Report:
 
 
 @click.command()
-@click.option("--force", is_flag=True, help="Do it although workers are registered. What they are running runs again.")
+@click.option(
+    "--force", is_flag=True, help="Go ahead even if workers are registered. The jobs that they are running run again."
+)
 @yes_option
 @database_command
 def give_way(client: SyncClient, *, force: bool, yes: bool) -> Report:
-    """Let a Rust worker migrate a schema of Node 0.16 or 0.17.
+    """Make room for a Rust worker to migrate a schema of Node 0.16 or 0.17.
 
-    At revisions below 20 a Rust worker makes its table of workers and its recovery functions itself, and fails where
-    Ferryman has made them already. This drops Ferryman's copies. Stop Ferryman's workers, run this, start the Rust
+    At revisions below 20 a Rust worker creates its table of workers and its recovery functions itself, and fails if
+    Ferryman has created them already. This drops Ferryman's copies. Stop Ferryman's workers, run this, start the Rust
     worker, and start Ferryman's workers again.
 
     \b
@@ -199,6 +202,6 @@ def give_way(client: SyncClient, *, force: bool, yes: bool) -> Report:
         return Report(document, [f"Nothing to do: {done.note}"])
     lines = [
         f"Dropped: {', '.join(done.dropped)}.",
-        "Start the Rust worker now, and Ferryman's workers after it. `ferryman migrate` takes this back.",
+        "Start the Rust worker now, and Ferryman's workers after it. `ferryman migrate` undoes this.",
     ]
     return Report(document, lines)

@@ -28,10 +28,11 @@ WHOLE = {"state", "last", "next"}
 @click.command("list")
 @crontabs_command
 def list_schedules(client: SyncClient) -> Report:
-    """List schedules, and when they fired and fire.
+    """List schedules, with the last and next time of each.
 
-    Of crontabs that workers bring along, Node's included, the database knows only the name and when they last fired; it
-    remembers those that no worker has any more, too. Times are in UTC.
+    Schedules are kept in the database. Crontabs that workers register, Node's included, are listed with their name and
+    last time only, because the database knows no more; they stay listed after the last worker has dropped them. Times
+    are in UTC.
 
     \b
     Example:
@@ -76,7 +77,7 @@ def _schedule_document(schedule: Schedule) -> dict[str, Any]:
 
 def _schedule_lines(schedules: Sequence[Schedule], known: Sequence[KnownCrontab]) -> Iterator[RenderableType]:
     if not schedules and not known:
-        yield "There are no schedules, and no worker has brought a crontab along yet."
+        yield "There are no schedules, and no worker has registered a crontab yet."
         return
     table = bare_table(*COLUMNS, whole=WHOLE)
     for schedule in schedules:
@@ -110,9 +111,10 @@ def _state(schedule: Schedule) -> Text:
 @click.argument("identifier")
 @database_command
 def pause(client: SyncClient, *, identifier: str) -> Report:
-    """Let a schedule of the database add no more jobs.
+    """Pause a schedule. It adds no jobs until it is resumed.
 
-    Jobs that it has added already stay. Crontabs that workers bring along can only be changed where they are written.
+    Jobs that it has added already stay. A crontab that workers register cannot be paused here: change it where it is
+    written.
 
     \b
     Example:
@@ -125,9 +127,9 @@ def pause(client: SyncClient, *, identifier: str) -> Report:
 @click.argument("identifier")
 @database_command
 def resume(client: SyncClient, *, identifier: str) -> Report:
-    """Let a paused schedule go on.
+    """Resume a paused schedule.
 
-    What it missed meanwhile is not made up for.
+    Times that it missed while it was paused are not made up for.
 
     \b
     Example:
@@ -152,9 +154,9 @@ def _changed_report(verb: str, schedule: Schedule) -> Report:
 @click.argument("identifier")
 @database_command
 def run(client: SyncClient, *, identifier: str) -> Report:
-    """Add the job of a schedule of the database now.
+    """Add the job of a schedule now.
 
-    Paused or not; when it fires next does not change.
+    This works for a paused schedule too, and does not change when it fires next.
 
     \b
     Example:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 UNLOCK_PAGE_SIZE = 10_000
 DEATH_WARNING = (
-    "Their jobs may be claimed again at once. A worker that is still alive goes on with them all the same, so that "
-    "they would run twice: be certain that these processes are gone."
+    "Other workers may claim their jobs at once. A worker that is still alive continues its jobs, so they would run "
+    "twice: make sure that these processes have ended."
 )
 _HAD_STARTED = {True: "yes", False: "no", None: "unknown"}
 
@@ -47,14 +47,14 @@ _HAD_STARTED = {True: "yes", False: "no", None: "unknown"}
     default="5m",
     show_default=True,
     metavar="SPAN",
-    help="Stale is a worker without a sign of life for longer.",
+    help="Show a worker as stale after this long without a heartbeat.",
 )
 @rows_command
 def list_workers(client: SyncClient, *, threshold: timedelta) -> Report:
-    """List workers, and those that were lost.
+    """List registered workers, and lost ones.
 
-    Only workers that use recovery register: those of Ferryman unless it was turned off, and those of Rust if it was
-    turned on. A worker whose session is lost was killed, or lost its connection a moment ago. Times are in UTC.
+    Only workers with recovery register: Ferryman's unless it is turned off, and Rust's if it is turned on. A worker
+    whose session is lost was killed, or lost its connection a moment ago. Times are in UTC.
 
     \b
     Example:
@@ -74,7 +74,7 @@ def _worker_lines(active: Sequence[ActiveWorker], lost: Sequence[LostWorker]) ->
     if active:
         yield rows_table([_active_cells(worker) for worker in active])
     else:
-        yield "No worker is registered: none runs, or recovery is off, or they are Node's."
+        yield "No worker is registered. Workers without recovery, and Node's, do not register."
     if lost:
         yield Text("\nlost workers, newest first", "bold")
         yield rows_table([_lost_cells(worker) for worker in lost])
@@ -85,7 +85,7 @@ def _active_cells(worker: ActiveWorker) -> Mapping[str, str | Text]:
     return {
         "worker": clean_line(worker.worker_id),
         "state": _state(worker),
-        "last sign of life": timestamp(worker.last_heartbeat_at),
+        "last heartbeat": timestamp(worker.last_heartbeat_at),
         "started at": timestamp(worker.started_at),
         "place": _place(worker.metadata),
         "tasks": str(len(tasks)) if isinstance(tasks, list) else "-",
@@ -103,7 +103,7 @@ def _lost_cells(worker: LostWorker) -> Mapping[str, str | Text]:
         "worker": clean_line(worker.worker_id),
         "reason": clean_line(worker.reason),
         "noticed at": timestamp(worker.noticed_at),
-        "last sign of life": timestamp(worker.last_heartbeat_at),
+        "last heartbeat": timestamp(worker.last_heartbeat_at),
         "place": _place(worker.metadata),
         "recovered": counted(worker.recovered_jobs, "job"),
     }
@@ -116,17 +116,28 @@ def _place(metadata: Mapping[str, Any]) -> str:
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Only say who is dead, and what would become of their jobs.")
-@click.option("--threshold", type=span, metavar="SPAN", help="Dead is who was silent for longer.  [default: 5m]")
+@click.option("--dry-run", is_flag=True, help="Show dead workers and what would happen to their jobs; change nothing.")
+@click.option(
+    "--threshold",
+    type=span,
+    metavar="SPAN",
+    help="Treat a worker as dead after this long without a heartbeat.  [default: 5m]",
+)
 @click.option(
     "--unregistered-lock-timeout",
     type=span,
     metavar="SPAN",
-    help="Recover jobs of workers that never registered and have claimed nothing for this long.  [default: never]",
+    help="Recover the jobs of workers that never registered and claimed nothing for this long.  [default: never]",
 )
-@click.option("--delay", type=span, metavar="SPAN", help="How long recovered jobs wait.  [default: 30s]")
 @click.option(
-    "--worker", "worker_ids", multiple=True, metavar="ID", help="This worker is certainly dead, whoever it is."
+    "--delay", type=span, metavar="SPAN", help="How long recovered jobs wait before they run.  [default: 30s]"
+)
+@click.option(
+    "--worker",
+    "worker_ids",
+    multiple=True,
+    metavar="ID",
+    help="Recover this worker's jobs now, even if it still sends heartbeats. Repeatable.",
 )
 @yes_option
 @rows_command
@@ -140,11 +151,11 @@ def recover(
     worker_ids: tuple[str, ...],
     yes: bool,
 ) -> Report:
-    """Find dead workers and give their jobs back.
+    """Find dead workers and recover their jobs.
 
-    Workers do this by themselves while any of them runs with recovery. A silent worker is watched until it has missed
-    two of its heartbeats, which takes a minute by default: after an outage, all heartbeats are old. With --worker only
-    the named ones are taken for dead, at once, whatever signs of life they give.
+    Workers with recovery do this by themselves. A silent worker is watched until it has missed two of its heartbeats,
+    which takes a minute by default: after an outage, all heartbeats are old. With --worker, only the workers that you
+    name are declared dead, at once.
 
     \b
     Example:
@@ -169,7 +180,7 @@ def recover(
 def _sweep_lines(result: SweepStaleWorkersResult, *, dry_run: bool) -> Iterator[RenderableType]:
     """Sentences about the sweep, and tables of the jobs and of the workers that were left alone."""
     if result.is_already_running:
-        yield "Another sweep is under way, so this one left the rest to it. Try again in a moment."
+        yield "Another sweep is running, so this one stopped. Try again in a moment."
     elif not result.worker_ids and not result.recoveries:
         yield "No dead worker was found."
     if result.worker_ids:
@@ -179,15 +190,15 @@ def _sweep_lines(result: SweepStaleWorkersResult, *, dry_run: bool) -> Iterator[
         yield f"{verb} {counted(len(result.recoveries), 'job')}:\n"
         yield rows_table([_recovery_cells(recovery) for recovery in result.recoveries])
     elif result.worker_ids and not result.skipped_job_ids and not result.unreadable_job_ids:
-        yield "They held no job that could be taken away."
+        yield "They held no job that could be recovered."
     if result.skipped_job_ids:
-        yield f"Left locked, as hooks decided: {_job_names(result.skipped_job_ids)}."
+        yield f"Left locked by a hook: {_job_names(result.skipped_job_ids)}."
     if result.unreadable_job_ids:
-        yield f"Left locked, because PostgreSQL refused to change them: {_job_names(result.unreadable_job_ids)}."
+        yield f"Left locked, because PostgreSQL rejected the change: {_job_names(result.unreadable_job_ids)}."
     if result.unregistered:
         yield (
-            "\nThese workers never registered, so that nothing says whether they are alive. They were left alone. "
-            "Recover the jobs of a dead one with --worker ID, or of all with --unregistered-lock-timeout SPAN:\n"
+            "\nThese workers never registered, so it is unknown whether they are alive. Their jobs were not changed. "
+            "Recover the jobs of a dead worker with --worker ID, or of all with --unregistered-lock-timeout SPAN:\n"
         )
         yield rows_table([_unregistered_cells(worker) for worker in result.unregistered])
 
@@ -222,10 +233,10 @@ def _unregistered_cells(worker: UnregisteredWorker) -> Mapping[str, str]:
 @yes_option
 @rows_command
 def unlock(client: SyncClient, *, worker_ids: tuple[str, ...], yes: bool) -> Report:
-    """Take all locks away from workers that are certainly dead.
+    """Release all locks of workers that you know are dead.
 
-    Their ids are in the last column of `ferryman jobs list --state running`. A worker that is still alive would go on
-    with its jobs beside their next owner.
+    WORKER_ID is the last column of `ferryman jobs list --state running`. A worker that is still alive would continue
+    its jobs while other workers run them too.
 
     \b
     Example:
@@ -265,7 +276,7 @@ def _unlock_lines(held: Mapping[str, Sequence[int]]) -> Iterator[str]:
         if ids:
             yield f"Unlocked {clean_line(worker)}: {_listed(ids)} may be claimed again."
         else:
-            yield f"{clean_line(worker)} held no job; a queue that it had locked is free now."
+            yield f"{clean_line(worker)} held no job. Queues that it had locked are free now."
 
 
 def _listed(ids: Sequence[int]) -> str:

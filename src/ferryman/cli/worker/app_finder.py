@@ -16,7 +16,7 @@ from ferryman.errors import ConfigurationError
 if TYPE_CHECKING:
     from types import ModuleType
 
-HOW = "Give it as MODULE or MODULE:APP, such as tasks or shop.tasks:app."
+HOW = "Give MODULE or MODULE:APP, such as tasks or shop.tasks:app."
 
 
 class AppNotFoundError(ConfigurationError):
@@ -60,7 +60,7 @@ def _look_here() -> None:
 def _check_spelling(name: str) -> None:
     if name.endswith(".py") or "/" in name:
         module = name.removesuffix(".py").removeprefix("./").replace("/", ".")
-        raise AppNotFoundError(f"{name!r} is a file, and a module is wanted: try {module!r}.")
+        raise AppNotFoundError(f"{name!r} is a file name. Give the module instead: {module!r}.")
     if not all(part.isidentifier() for part in name.split(".")):
         raise AppNotFoundError(f"{name!r} is not the name of a module. {HOW}")
 
@@ -135,7 +135,7 @@ def _only(module: ModuleType) -> App:
         return apps["app"]
     distinct = {id(app): app for app in apps.values()}
     if len(distinct) != 1:
-        raise AppNotFoundError(f"{module.__name__!r} does not say which App to run. {_apps_listed(module)}")
+        raise AppNotFoundError(f"cannot tell which App of {module.__name__!r} to run. {_apps_listed(module)}")
     return next(iter(distinct.values()))
 
 
@@ -146,5 +146,5 @@ def _apps_of(module: ModuleType) -> dict[str, App]:
 def _apps_listed(module: ModuleType) -> str:
     names = [f"{module.__name__}:{name}" for name in _apps_of(module)]
     if not names:
-        return "There is no App in it: a module for workers has a line such as `app = App()`."
+        return "It has no App: add a line such as `app = App()`."
     return f"It has: {', '.join(names)}."

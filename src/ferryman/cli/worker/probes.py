@@ -36,7 +36,7 @@ def serve_probes(host: str, port: int, everyone: Iterable[Vitals], patience: flo
         def do_GET(self) -> None:
             probe = PROBES.get(self.path.partition("?")[0])
             if probe is None:
-                self._send(404, {"status": f"there is no {self.path!r}; ask {' or '.join(PROBES)}"})
+                self._send(404, {"status": f"there is no {self.path!r}; use {' or '.join(PROBES)}"})
                 return
             answer = probe(everyone, patience)
             self._send(200 if answer.is_good else 503, {"status": answer.status, "processes": answer.processes})
@@ -58,7 +58,7 @@ def serve_probes(host: str, port: int, everyone: Iterable[Vitals], patience: flo
     try:
         server = _Server(host, port, Probe)
     except (OSError, UnicodeError) as error:
-        raise ConfigurationError(f"health probes cannot be answered at {host}:{port}: {error}") from None
+        raise ConfigurationError(f"cannot serve health probes at {host}:{port}: {error}") from None
     Thread(target=server.serve_forever, name="ferryman-health", daemon=True).start()
     return int(server.server_address[1])
 

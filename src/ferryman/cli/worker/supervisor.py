@@ -86,7 +86,7 @@ class Supervisor:
                 process = await SupervisedProcess.start(self._plan)
             except OSError as error:
                 quick_deaths += 1
-                await self._pause(f"no worker process could be started ({error})", pause_after(quick_deaths))
+                await self._pause(f"could not start a worker process ({error})", pause_after(quick_deaths))
                 continue
             self._processes.add(process)
             if self._stopping.is_set():  # the stop began while this process was starting
@@ -126,7 +126,7 @@ class Supervisor:
         is_early = not process.was_ready  # it did not look for jobs, even if its exit code is 0
         if code != 0 or is_early:
             logger.error(
-                "worker process %d %s%s; it is not replaced, because of --once",
+                "worker process %d %s%s; not replacing it, because of --once",
                 process.pid,
                 _ending(code),
                 " before it was ready" if is_early else "",
@@ -138,7 +138,7 @@ class Supervisor:
 
     async def _pause(self, what: str, seconds: float) -> None:
         when = f"in {seconds:g} s" if seconds else "now"
-        logger.error("%s; another one starts %s", what, when, extra={"event": "process_replaced"})
+        logger.error("%s; starting a replacement %s", what, when, extra={"event": "process_replaced"})
         if seconds:
             await _first_of(self._stopping, timeout=seconds)
 
@@ -180,7 +180,8 @@ class Supervisor:
                     self._restart_all()
         except Exception:
             logger.exception(
-                "changed files are not noticed any more; restart the command", extra={"event": "reload_ended"}
+                "--reload has stopped: cannot look for changed files; restart the command",
+                extra={"event": "reload_ended"},
             )
 
     def _restart_all(self) -> None:
@@ -205,7 +206,7 @@ async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> Non
 
 def _log_recycled(process: SupervisedProcess) -> None:
     logger.info(
-        "worker process %d ended in order, because %s; starting a replacement",
+        "worker process %d exited in order, because %s; starting a replacement",
         process.pid,
         process.recycled_because,
         extra={"event": "process_recycled"},
@@ -219,11 +220,11 @@ def _is_clean(code: int) -> bool:
 
 def _ending(code: int) -> str:
     if code >= 0:
-        return f"ended with exit code {code}"
+        return f"exited with code {code}"
     try:
-        return f"was ended by {signal.Signals(-code).name}"
+        return f"was killed by {signal.Signals(-code).name}"
     except ValueError:
-        return f"was ended by signal {-code}"
+        return f"was killed by signal {-code}"
 
 
 class PythonFiles:

@@ -60,7 +60,7 @@ _OPTIONS = [
         metavar="N",
         envvar="FERRYMAN_PROCESSES",
         show_envvar=True,
-        help="How many worker processes; one that dies is replaced.  [default: 1]",
+        help="Number of worker processes. A process that dies is replaced.  [default: 1]",
     ),
     click.option(
         "--concurrency",
@@ -68,7 +68,7 @@ _OPTIONS = [
         metavar="N",
         envvar="FERRYMAN_CONCURRENCY",
         show_envvar=True,
-        help="How many jobs run at once, in each process.  [default: number of processors]",
+        help="Number of jobs that run at once in each process.  [default: number of processors]",
     ),
     click.option(
         "--queue-size",
@@ -76,7 +76,7 @@ _OPTIONS = [
         metavar="N",
         envvar="FERRYMAN_QUEUE_SIZE",
         show_envvar=True,
-        help="How many jobs each process claims ahead of its free slots; 0 for none.  [default: 0]",
+        help="Number of jobs that each process claims ahead of its free slots; 0 for none.  [default: 0]",
     ),
     click.option(
         "--poll-interval",
@@ -85,34 +85,34 @@ _OPTIONS = [
         metavar="SECONDS",
         envvar="FERRYMAN_POLL_INTERVAL",
         show_envvar=True,
-        help="How often to look for jobs when none is announced.  [default: 2]",
+        help="Time between two looks for jobs when no notification arrives.  [default: 2]",
     ),
-    click.option("--no-listen", is_flag=True, help="Find jobs by polling alone, as behind a transaction pooler."),
+    click.option("--no-listen", is_flag=True, help="Find jobs by polling only. Always so behind a transaction pooler."),
     click.option(
         "--task",
         "tasks",
         multiple=True,
         metavar="NAME",
-        help="Run jobs of this task only. May be given several times.  [default: all tasks of the application]",
+        help="Run only jobs of this task. Repeatable.  [default: all tasks of the application]",
     ),
     click.option(
         "--not-task",
         "not_tasks",
         multiple=True,
         metavar="NAME",
-        help="Leave jobs of this task to other workers. May be given several times.",
+        help="Leave jobs of this task to other workers. Repeatable.",
     ),
     click.option(
         "--forbidden-flag",
         "forbidden_flags",
         multiple=True,
         metavar="FLAG",
-        help="Leave jobs with this flag to other workers. May be given several times.",
+        help="Leave jobs with this flag to other workers. Repeatable.",
     ),
     click.option(
         "--no-recovery",
         is_flag=True,
-        help="Give no signs of life, and leave the jobs of dead workers alone.",
+        help="Turn recovery off: send no heartbeats, and leave dead workers' jobs locked.",
     ),
     click.option(
         "--grace",
@@ -122,25 +122,25 @@ _OPTIONS = [
         metavar="SECONDS",
         envvar="FERRYMAN_GRACE_PERIOD",
         show_envvar=True,
-        help="How long running jobs may go on after a signal to stop.  [default: 5]",
+        help="How long running jobs may continue after a stop signal.  [default: 5]",
     ),
     click.option(
         "--max-connections",
         type=CONNECTIONS,
         metavar="N",
-        help="Database connections of each process, the listening one aside.  [default: 10]",
+        help="Database connections of each process, without the listening one.  [default: 10]",
     ),
     click.option(
         "--max-jobs",
         type=JOBS,
         metavar="N",
-        help="Replace each process after it has run this many jobs.  [default: never]",
+        help="Replace a process after it has run this many jobs.  [default: never]",
     ),
     click.option(
         "--max-memory",
         type=MEMORY,
         metavar="SIZE",
-        help="Replace each process that uses more memory than this, such as 512M or 2G.  [default: never]",
+        help="Replace a process that uses more memory than this, such as 512M or 2G.  [default: never]",
     ),
     click.option(
         "--child-max-jobs",
@@ -160,7 +160,7 @@ _OPTIONS = [
         envvar="FERRYMAN_LOOP",
         show_envvar=True,
         default="auto",
-        help="The event loop of each process; auto is uvloop where it is installed.  [default: auto]",
+        help="Event loop of each process; auto is uvloop where it is installed.  [default: auto]",
     ),
     click.option(
         "--log-format",
@@ -168,7 +168,7 @@ _OPTIONS = [
         envvar="FERRYMAN_LOG_FORMAT",
         show_envvar=True,
         default="text",
-        help="Lines for people, or a JSON document on each line.  [default: text]",
+        help="Log lines for people, or one JSON document on each line.  [default: text]",
     ),
     click.option(
         "--log-level",
@@ -176,23 +176,23 @@ _OPTIONS = [
         envvar="FERRYMAN_LOG_LEVEL",
         show_envvar=True,
         default="info",
-        help="What is worth a line.  [default: info]",
+        help="Lowest level to log.  [default: info]",
     ),
     click.option(
         "--log-jobs/--no-log-jobs",
         default=None,
         envvar="FERRYMAN_LOG_JOBS",
         show_envvar=True,
-        help="Log each job that completes, and the traceback of each attempt that fails.  [default: only in dev]",
+        help="Log each completed job, and the traceback of each failed attempt.  [default: only in dev]",
     ),
-    click.option("--verbose", is_flag=True, help="Add job_id, task, attempt and other fields to lines for people."),
+    click.option("--verbose", is_flag=True, help="Add job_id, task, attempt and other fields to text lines."),
     click.option(
         "--health-port",
         type=PORT,
         metavar="PORT",
         envvar="FERRYMAN_HEALTH_PORT",
         show_envvar=True,
-        help="Answer /livez and /readyz there.",
+        help="Serve /livez and /readyz on this port.",
     ),
     click.option(
         "--health-host",
@@ -200,7 +200,7 @@ _OPTIONS = [
         metavar="HOST",
         envvar="FERRYMAN_HEALTH_HOST",
         show_envvar=True,
-        help="The address to answer them at.  [default: 127.0.0.1]",
+        help="Address on which to serve them.  [default: 127.0.0.1]",
     ),
     click.option(
         "--stuck-after",
@@ -209,8 +209,8 @@ _OPTIONS = [
         metavar="SECONDS",
         help="How long an event loop may be silent before /livez fails.  [default: 30]",
     ),
-    click.option("--schema", metavar="NAME", help="The schema of the queue, whatever the application says."),
-    click.option("--debug", is_flag=True, help="Show a traceback when something fails."),
+    click.option("--schema", metavar="NAME", help="Schema of the queue. Overrides the application's."),
+    click.option("--debug", is_flag=True, help="Show the traceback of an error."),
 ]
 
 
@@ -223,23 +223,23 @@ def worker_options(command: F) -> F:
 
 @click.command()
 @click.argument("target", metavar="MODULE[:APP]")
-@click.option("--once", is_flag=True, help="Run what is due, and end.")
+@click.option("--once", is_flag=True, help="Run the jobs that are due now, then exit.")
 @click.option("--reload", is_flag=True, help="Restart when a Python file below this folder changes.")
-@click.option("--database-url", metavar="URL", help="Where the database is, whatever the application says.")
+@click.option("--database-url", metavar="URL", help="Database URL. Overrides the application's.")
 @worker_options
 def worker(*, reload: bool, **given: Any) -> int:
     """Run the jobs of an application.
 
-    MODULE is imported from this folder or the installed packages; APP may be left out when it is called `app`, or is
-    the only one. Options win over those that the application gives with App(worker=WorkerOptions(…)). SIGTERM and
-    Ctrl-C let running jobs finish within the grace period; a second one cancels them.
+    MODULE is imported from this folder or the installed packages. APP can be omitted if it is called `app` or is the
+    only one. Options here override those of App(worker=WorkerOptions(…)). SIGTERM and Ctrl-C let running jobs finish
+    within the grace period; a second signal cancels them.
 
     \b
     Example:
       ferryman worker tasks --processes 4 --concurrency 20
     """
     if given["once"] and reload:
-        raise click.UsageError("--once ends when nothing is due: it does not go with --reload.")
+        raise click.UsageError("--once exits when no job is due, so it cannot be combined with --reload.")
     return run_workers(reload=reload, **given)
 
 
@@ -283,5 +283,5 @@ def _answer_probes(probes: Probes, everyone: list[Vitals]) -> None:
     port = serve_probes(probes.host, probes.port, everyone, probes.patience)
     host = f"[{probes.host}]" if ":" in probes.host else probes.host
     logger.info(
-        "health probes are answered at http://%s:%d/livez and /readyz", host, port, extra={"event": "probes_answered"}
+        "serving health probes at http://%s:%d/livez and /readyz", host, port, extra={"event": "probes_answered"}
     )
