@@ -31,11 +31,11 @@ from benchmarks.failover import Pair
 from benchmarks.kill.__main__ import fresh_database, private_server
 from ferryman import Client, WorkerRecoveryConfig
 from ferryman.database.pools import CONNECT_TIMEOUT_SECONDS
+from ferryman.database.retrying import LONGEST_PAUSE_SECONDS
 from ferryman.hooks import HookRegistry, JobInterrupted
 from ferryman.queries.recovering import IDLE_SECONDS
 from ferryman.recovery.settings import RecoverySettings
 from ferryman.worker.options import WorkerOptions
-from ferryman.worker.trouble import LONGEST_PAUSE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

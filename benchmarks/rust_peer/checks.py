@@ -10,7 +10,7 @@ import psycopg
 
 from benchmarks.rust_peer.workers import History, PeerError, RustPeer, ferryman_working, wait_for
 from ferryman import JobKeyMode, JobSpec, RawJobSpec, SyncClient
-from ferryman.schema import Layout, Outcome
+from ferryman.schema import Layout, MigrationOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -179,7 +179,10 @@ def from_node(maker: Maker) -> Sequence[str]:
     nodes.run("0.16", "migrate", stage.url)
     with SyncClient(stage.url) as client:
         adopted = client.migrate()
-        expect((adopted.outcome, len(adopted.notices)) == (Outcome.ADOPTED, 1), "the adoption says what Rust needs")
+        expect(
+            (adopted.outcome, len(adopted.notices)) == (MigrationOutcome.ADOPTED, 1),
+            "the adoption says what Rust needs",
+        )
         try:
             stage.rust.run("migrate")
         except PeerError as refused:
@@ -191,7 +194,9 @@ def from_node(maker: Maker) -> Sequence[str]:
         stage.rust.run("migrate")
         done, status = client.migrate(), client.schema_status()
         found = (done.outcome, status.layout, status.revision, status.warnings)
-        expect(found == (Outcome.NOTHING, Layout.RUST, RUST_REVISION, ()), f"Ferryman finds all it needs: {found}")
+        expect(
+            found == (MigrationOutcome.NOTHING, Layout.RUST, RUST_REVISION, ()), f"Ferryman finds all it needs: {found}"
+        )
         added = [{"identifier": "shared", "payload": {"n": n, "queue": None}} for n in range(jobs)]
         nodes.run("0.16", "add", stage.url, jobs=added)
         with stage.rust.working(**stage.settings), ferryman_working(stage.url, **stage.settings):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import TYPE_CHECKING
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from ferryman.worker.trouble import LONGEST_PAUSE_SECONDS, Trouble
+from ferryman.database.retrying import LONGEST_PAUSE_SECONDS, Retrying
 from tests.support.network import Fate, Proxy
 from tests.support.rhythms import CROWD
 from tests.support.waiting import until
@@ -131,8 +132,8 @@ async def test_a_worker_goes_on_soon_after_a_long_outage(site: CrashSite, proxy:
 
 
 def test_pauses_between_tries_become_longer_and_are_never_longer_than_ten_seconds() -> None:
-    trouble = Trouble("anything")
-    pauses = [trouble.pause_after(OSError()) for _ in range(50)]
+    retrying = Retrying("anything", logger=logging.getLogger("ferryman"))
+    pauses = [retrying.pause_after(OSError()) for _ in range(50)]
     assert pauses[0] < 1.0 < max(pauses) <= LONGEST_PAUSE_SECONDS == 10.0
-    trouble.is_over()
-    assert trouble.pause_after(OSError()) < 1.0
+    retrying.is_over()
+    assert retrying.pause_after(OSError()) < 1.0

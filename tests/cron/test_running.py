@@ -14,7 +14,6 @@ from ferryman import App, CrontabFill, WorkerContext
 from ferryman.cron.clock import ManualClock, SystemClock
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.hooks import CronJobScheduled, HookRegistry
-from ferryman.worker.trouble import Trouble
 from tests.support.logs import logged
 from tests.support.schedulers import HOUR, MINUTE, NOON, fired, known, make_known, scheduler_at
 from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
@@ -139,8 +138,10 @@ async def test_minutes_missed_while_the_database_was_away_are_made_up_for(
 async def test_an_idle_scheduler_asks_once_a_minute(client: Client, connection: psycopg.Connection) -> None:
     calls = []
     scheduler, clock = scheduler_at(client, NOON, ())
-    perform = scheduler._perform
-    scheduler._perform = lambda steps: calls.append(steps) or perform(steps)
+    database = scheduler._database
+    fetch, run = database.fetch, database.run
+    database.fetch = lambda call: calls.append(call) or fetch(call)
+    database.run = lambda steps: calls.append(steps) or run(steps)
     async with _running(scheduler):
         for number in range(1, 11):
             await until(lambda: clock.sleeps_until is not None, "it sleeps")
@@ -174,9 +175,7 @@ async def test_a_clock_that_is_set_back_while_somebody_sleeps_keeps_nobody_waiti
 async def test_by_default_the_database_says_which_minute_it_is(client: Client, connection: psycopg.Connection) -> None:
     make_known(connection, "tick", datetime(2020, 1, 1, tzinfo=UTC))
     wrong = ManualClock(NOON)
-    scheduler = CronScheduler(
-        client, "* * * * * tick", hooks=HookRegistry(), trouble=Trouble("scheduling crontabs"), clock=wrong
-    )
+    scheduler = CronScheduler(client, "* * * * * tick", hooks=HookRegistry(), clock=wrong)
     async with _running(scheduler):
         await until(lambda: wrong.sleeps_until is not None, "it sleeps")
         assert NOON < wrong.sleeps_until <= NOON + MINUTE

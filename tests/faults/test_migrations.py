@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from ferryman.schema import Layout, Outcome, inspect, migrate
+from ferryman.schema import Layout, MigrationOutcome, inspect, migrate
 from tests.support.carrying import carry_out
 from tests.support.catalogue import catalogue
 from tests.support.processes import Program
@@ -42,7 +42,7 @@ async def test_an_installation_that_is_killed_in_the_middle_leaves_nothing_and_t
         await kill_while_it_waits(empty_database)
 
     assert carry_out(empty_database, inspect).layout is Layout.MISSING
-    assert carry_out(empty_database, migrate).outcome is Outcome.INSTALLED
+    assert carry_out(empty_database, migrate).outcome is MigrationOutcome.INSTALLED
     assert catalogue(empty_database, with_bodies=True) == catalogue(database, with_bodies=True)
 
 
@@ -57,7 +57,7 @@ async def test_an_extension_that_is_killed_in_the_middle_leaves_the_schema_as_it
         await kill_while_it_waits(database)
 
     assert catalogue(database, with_bodies=True) == before
-    assert carry_out(database, migrate).outcome is Outcome.ADOPTED
+    assert carry_out(database, migrate).outcome is MigrationOutcome.ADOPTED
     assert catalogue(database, with_bodies=True) == whole
 
 

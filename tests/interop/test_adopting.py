@@ -5,7 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ferryman.schema import LATEST_EXTENSION, Layout, Migration, Outcome, inspect, migrate, uninstall_extensions
+from ferryman.schema import (
+    LATEST_EXTENSION,
+    Layout,
+    Migration,
+    MigrationOutcome,
+    inspect,
+    migrate,
+    uninstall_extensions,
+)
 from tests.support import nodes
 from tests.support.carrying import carry_out
 from tests.support.catalogue import OURS, catalogue
@@ -21,11 +29,11 @@ def test_adoption_changes_nothing_of_nodes(node_database: NodeDatabase, version:
     revision = REVISIONS[version]
     done = carry_out(dsn, migrate)
     assert msgspec.structs.replace(done, notices=()) == Migration(
-        outcome=Outcome.ADOPTED, revision=revision, extensions_before=0, extensions_after=LATEST_EXTENSION
+        outcome=MigrationOutcome.ADOPTED, revision=revision, extensions_before=0, extensions_after=LATEST_EXTENSION
     )
     assert ["`ferryman schema give-way`" in notice for notice in done.notices] == [True] * (revision < 20)
     assert catalogue(dsn, with_bodies=True, without=OURS) == before
-    assert carry_out(dsn, migrate).outcome is Outcome.NOTHING
+    assert carry_out(dsn, migrate).outcome is MigrationOutcome.NOTHING
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -50,7 +58,7 @@ def test_node_can_upgrade_an_adopted_schema(node_database: NodeDatabase) -> None
     carry_out(adopted, migrate)
     nodes.run("0.18", "migrate", adopted)
     assert catalogue(adopted, with_bodies=True, without=OURS) == catalogue(theirs, with_bodies=True)
-    assert carry_out(adopted, migrate).outcome is Outcome.NOTHING
+    assert carry_out(adopted, migrate).outcome is MigrationOutcome.NOTHING
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -13,7 +13,6 @@ import pytest
 from ferryman import Client, JobSpec
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.hooks import HookRegistry
-from ferryman.worker.trouble import Trouble
 from tests.support import nodes
 from tests.support.schedulers import MINUTE, make_known
 from tests.support.waiting import somebody_waits_for_a_lock, until, waiting_for_locks
@@ -36,9 +35,7 @@ def _crontab(by: str, fill: str) -> str:
 
 
 def _scheduler(client: Client, fill: str) -> CronScheduler:
-    return CronScheduler(
-        client, _crontab("ferryman", fill), hooks=HookRegistry(), trouble=Trouble("scheduling crontabs")
-    )
+    return CronScheduler(client, _crontab("ferryman", fill), hooks=HookRegistry())
 
 
 def _jobs(observer: psycopg.Connection) -> list[dict[str, Any]]:
@@ -111,9 +108,7 @@ async def test_our_jobs_look_like_nodes(database: str, observer: psycopg.Connect
         await until(lambda: observer.execute("select from graphile_worker.jobs").rowcount == 1, "Node has scheduled")
         assert node.stop() == "stopped"
     async with Client(database) as client:
-        scheduler = CronScheduler(
-            client, line.format(name="ours"), hooks=HookRegistry(), trouble=Trouble("scheduling crontabs")
-        )
+        scheduler = CronScheduler(client, line.format(name="ours"), hooks=HookRegistry())
         await scheduler.tick()
     rows = observer.execute(
         "select job.max_attempts, job.priority, job.flags, job.attempts, job.job_queue_id, job.task_id, job.payload,"
@@ -162,7 +157,6 @@ async def test_a_job_with_a_key_that_nodes_function_loses_is_added_again(
                 client,
                 "* * * * * clock ?id=keyed&jobKey=one",
                 hooks=HookRegistry(),
-                trouble=Trouble("scheduling crontabs"),
             )
             running = asyncio.create_task(scheduler.run())
             await until(lambda: somebody_waits_for_a_lock(observer), "the scheduler waits for the claim")

@@ -18,7 +18,7 @@ from ferryman.schema import (
     LATEST_EXTENSION,
     GivingWay,
     Layout,
-    Outcome,
+    MigrationOutcome,
     give_way,
     inspect,
     migrate,
@@ -77,7 +77,7 @@ def test_rust_can_migrate_what_we_adopted_once_we_have_given_way(node_database: 
     migrate_as_rust(dsn)
     migrate_as_rust(without_us)
     for work in (migrate_for_work, migrate):
-        assert carry_out(dsn, work).outcome is Outcome.NOTHING
+        assert carry_out(dsn, work).outcome is MigrationOutcome.NOTHING
     status = carry_out(dsn, inspect)
     assert (status.layout, status.revision, status.compatible, status.warnings) == (Layout.RUST, 22, True, ())
 
@@ -121,11 +121,11 @@ def test_migrate_takes_it_back_and_says_what_it_said_at_the_adoption(node_databa
     before = catalogue(dsn, with_bodies=True)
     carry_out(dsn, give_way)
     again = carry_out(dsn, migrate)
-    assert (again.outcome, again.extensions_after) == (Outcome.ADOPTED, LATEST_EXTENSION)
+    assert (again.outcome, again.extensions_after) == (MigrationOutcome.ADOPTED, LATEST_EXTENSION)
     assert ["give-way" in notice for notice in first.notices] == [True]
     assert again.notices == first.notices
     assert catalogue(dsn, with_bodies=True) == before
-    assert carry_out(dsn, migrate).outcome is Outcome.NOTHING
+    assert carry_out(dsn, migrate).outcome is MigrationOutcome.NOTHING
 
 
 def test_at_revision_20_there_is_nothing_to_give_way_to(database: str) -> None:
@@ -134,7 +134,7 @@ def test_at_revision_20_there_is_nothing_to_give_way_to(database: str) -> None:
     assert (done.dropped, "is at revision 20" in done.note) == ((), True)
     assert catalogue(database, with_bodies=True) == before
     migrate_as_rust(database)
-    assert carry_out(database, migrate).outcome is Outcome.NOTHING
+    assert carry_out(database, migrate).outcome is MigrationOutcome.NOTHING
 
 
 def test_it_is_refused_while_a_worker_is_registered_whether_it_lives_or_not(adopted: str) -> None:

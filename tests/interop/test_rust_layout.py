@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from ferryman.schema import Layout, Outcome, Uninstallation, inspect, migrate, uninstall_extensions, upgrade
+from ferryman.schema import Layout, MigrationOutcome, Uninstallation, inspect, migrate, uninstall_extensions, upgrade
 from ferryman.schema.extensions import EXTENSIONS
 from tests.support import nodes
 from tests.support.carrying import carry_out
@@ -42,9 +42,9 @@ def test_it_is_recognised(rust_database: str) -> None:
 
 def test_it_is_adopted_without_touching_its_recovery_functions(rust_database: str) -> None:
     before = catalogue(rust_database, with_bodies=True)
-    assert carry_out(rust_database, migrate).outcome is Outcome.ADOPTED
+    assert carry_out(rust_database, migrate).outcome is MigrationOutcome.ADOPTED
     assert catalogue(rust_database, with_bodies=True, without=OURS_ALONE) == before
-    assert carry_out(rust_database, migrate).outcome is Outcome.NOTHING
+    assert carry_out(rust_database, migrate).outcome is MigrationOutcome.NOTHING
 
 
 def test_uninstalling_leaves_it_its_recovery_functions(rust_database: str) -> None:

@@ -85,7 +85,7 @@ class Gate(IntEnum):
 
 
 class Line:
-    """One connection of an actor, opened when it is needed, which can stand in for a `WorkerConnection`."""
+    """One connection of an actor, opened when it is needed, which can stand in for a `TimedDatabase`."""
 
     def __init__(self, number: int, name: str, dsn: str) -> None:
         self.number = number

@@ -293,8 +293,8 @@ def test_a_terminated_session_is_replaced_by_one_with_another_lock(
     assert life.swept == []
     assert life.registered == [life.worker_id]
     assert [(record.event, record.duty) for record in caplog.records] == [
-        ("duty_failed", "signs of life"),
-        ("duty_works_again", "signs of life"),
+        ("duty_failed", "heartbeat"),
+        ("duty_works_again", "heartbeat"),
     ]
 
 

@@ -128,6 +128,21 @@ async def test_a_job_that_cannot_be_recovered_is_set_aside_and_the_others_are_re
     assert "out of range" in record.getMessage()
 
 
+async def test_a_job_whose_recovery_a_trigger_refuses_is_set_aside_too(tables: Tables, sweeper: Client) -> None:
+    jobs = [tables.held_job(tables.worker()) for _ in range(3)]
+    tables.query(
+        f"create function refuse() returns trigger language plpgsql as $$ begin "
+        f"if new.id = {jobs[1]} then raise 'not this one'; end if; return new; end $$"
+    )
+    tables.query(
+        "create trigger refuse before update on graphile_worker._private_jobs "
+        "for each row execute function public.refuse()"
+    )
+    result = await sweep_as_worker(sweeper)
+    assert [each.job_id for each in result.recoveries] == [jobs[0], jobs[2]]
+    assert result.unreadable_job_ids == (jobs[1],)
+
+
 async def test_a_beat_without_a_usable_date_stops_no_sweep(tables: Tables, sweeper: Client) -> None:
     tables.worker("odd")
     tables.query("update graphile_worker._private_workers set last_heartbeat_at = 'infinity'")

@@ -11,7 +11,15 @@ from psycopg.conninfo import make_conninfo
 
 from ferryman import App, SweepStaleWorkersOptions, SyncClient
 from ferryman.errors import DatabaseError, IncompatibleSchemaError, SchemaError
-from ferryman.schema import Outcome, Uninstallation, changing, extensions, inspect, migrate, uninstall_extensions
+from ferryman.schema import (
+    MigrationOutcome,
+    Uninstallation,
+    changing,
+    extensions,
+    inspect,
+    migrate,
+    uninstall_extensions,
+)
 from ferryman.schema.extensions import EXTENSIONS, LATEST_EXTENSION, Extension
 from tests.support.carrying import carry_out
 from tests.support.catalogue import OURS, catalogue
@@ -47,16 +55,17 @@ def test_what_was_uninstalled_can_be_installed_again(database: str) -> None:
     before = catalogue(database, with_bodies=True)
     carry_out(database, uninstall_extensions)
     done = carry_out(database, migrate)
-    assert (done.outcome, done.extensions_before, done.extensions_after) == (Outcome.ADOPTED, 0, LATEST_EXTENSION)
+    assert done.outcome is MigrationOutcome.ADOPTED
+    assert (done.extensions_before, done.extensions_after) == (0, LATEST_EXTENSION)
     assert catalogue(database, with_bodies=True) == before
 
 
 def test_a_later_extension_is_added_to_those_that_are_there(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     later = Extension(LATEST_EXTENSION + 1, "made up", ("worker_heartbeat",), is_shared=True)
     monkeypatch.setattr(extensions, "EXTENSIONS", (*EXTENSIONS, later))
-    assert carry_out(database, migrate).outcome is Outcome.ADOPTED
+    assert carry_out(database, migrate).outcome is MigrationOutcome.ADOPTED
     assert carry_out(database, inspect).extension_revision == LATEST_EXTENSION + 1
-    assert carry_out(database, migrate).outcome is Outcome.NOTHING
+    assert carry_out(database, migrate).outcome is MigrationOutcome.NOTHING
 
 
 def test_schedules_from_before_they_had_flags_are_kept_and_may_get_some(
@@ -66,7 +75,7 @@ def test_schedules_from_before_they_had_flags_are_kept_and_may_get_some(
         client.schedules.add("0 8 * * * report")
         connection.execute("alter table graphile_worker._ferryman_schedules drop column flags")
         connection.execute("delete from graphile_worker._ferryman_migrations where id = 6")
-        assert carry_out(database, migrate).outcome is Outcome.ADOPTED
+        assert carry_out(database, migrate).outcome is MigrationOutcome.ADOPTED
 
         [kept] = client.schedules.list()
         assert (kept.identifier, kept.crontab.flags) == ("report", None)
@@ -97,7 +106,8 @@ def test_the_index_by_queue_gets_the_id(database: str, empty_database: str) -> N
 
     done = carry_out(database, migrate)
 
-    assert (done.outcome, done.extensions_before, done.extensions_after) == (Outcome.ADOPTED, 6, LATEST_EXTENSION)
+    assert done.outcome is MigrationOutcome.ADOPTED
+    assert (done.extensions_before, done.extensions_after) == (6, LATEST_EXTENSION)
     assert catalogue(database, with_bodies=True) == catalogue(empty_database, with_bodies=True)
     assert set(carry_out(database, uninstall_extensions).dropped) == OURS
 
@@ -115,7 +125,7 @@ def test_an_index_is_not_replaced_while_somebody_reads_the_table_and_others_go_o
         assert catalogue(database) == before
         with SyncClient(database) as client:
             client.add_raw_job("task")
-    assert carry_out(database, migrate).outcome is Outcome.ADOPTED
+    assert carry_out(database, migrate).outcome is MigrationOutcome.ADOPTED
 
 
 @pytest.mark.usefixtures("indexed_without_ids")
@@ -173,7 +183,8 @@ def test_jobs_that_were_superseded_before_there_were_marks_stay_superseded(
 
     done = carry_out(database, migrate)
 
-    assert (done.outcome, done.extensions_before, done.extensions_after) == (Outcome.ADOPTED, 7, LATEST_EXTENSION)
+    assert done.outcome is MigrationOutcome.ADOPTED
+    assert (done.extensions_before, done.extensions_after) == (7, LATEST_EXTENSION)
     assert catalogue(database, with_bodies=True) == catalogue(empty_database, with_bodies=True)
     assert [job["locked_by"] for job in tables.jobs() if "ferryman:superseded" in (job["flags"] or {})] == ["replaced"]
     tables.query("update graphile_worker._private_jobs set updated_at = '2000-01-01'")
@@ -227,7 +238,7 @@ def test_a_worker_gets_what_it_needs_although_a_dump_keeps_the_rest_from_being_i
     assert "ferryman migrate" in warning
 
     done = carry_out(database, migrate)
-    assert (done.outcome, done.warnings) == (Outcome.ADOPTED, ())
+    assert (done.outcome, done.warnings) == (MigrationOutcome.ADOPTED, ())
     assert carry_out(database, inspect).warnings == ()
 
 
@@ -260,7 +271,7 @@ def test_functions_of_an_earlier_version_get_a_search_path_and_bodies_that_need_
     connection.execute("delete from graphile_worker._ferryman_migrations where id = 10")
     before = catalogue(database, with_bodies=True)
 
-    assert carry_out(database, migrate).outcome is Outcome.ADOPTED
+    assert carry_out(database, migrate).outcome is MigrationOutcome.ADOPTED
 
     carry_out(empty_database, migrate)
     assert catalogue(database) == catalogue(empty_database)

@@ -6,7 +6,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from ferryman.errors import ConfigurationError, SchemaError
-from ferryman.schema import LATEST_EXTENSION, Layout, Migration, Outcome, inspect, migrate
+from ferryman.schema import LATEST_EXTENSION, Layout, Migration, MigrationOutcome, inspect, migrate
 from tests.support.carrying import carry_out, watched
 from tests.support.catalogue import catalogue
 from tests.support.listening import heard
@@ -17,7 +17,7 @@ BREAKING = {1, 3, 11, 13, 14, 16, 19}
 def test_a_fresh_install_says_what_it_did(empty_database: str) -> None:
     done = carry_out(empty_database, migrate)
     assert done == Migration(
-        outcome=Outcome.INSTALLED, revision=20, extensions_before=0, extensions_after=LATEST_EXTENSION
+        outcome=MigrationOutcome.INSTALLED, revision=20, extensions_before=0, extensions_after=LATEST_EXTENSION
     )
 
 
@@ -37,7 +37,7 @@ def test_a_fresh_install_stops_nobody_in_other_schemas(empty_database: str) -> N
 def test_a_second_run_does_nothing(database: str) -> None:
     before = catalogue(database, with_bodies=True)
     done = carry_out(database, migrate)
-    assert done.outcome is Outcome.NOTHING
+    assert done.outcome is MigrationOutcome.NOTHING
     assert catalogue(database, with_bodies=True) == before
 
 
@@ -49,14 +49,14 @@ def test_a_second_run_only_reads(database: str) -> None:
 
 def test_a_second_run_may_be_read_only(database: str) -> None:
     reader = make_conninfo(database, options="-c default_transaction_read_only=on")
-    assert carry_out(reader, migrate).outcome is Outcome.NOTHING
+    assert carry_out(reader, migrate).outcome is MigrationOutcome.NOTHING
 
 
 def test_a_schema_that_was_made_beforehand_is_installed_into(empty_database: str) -> None:
     with psycopg.connect(empty_database) as connection:
         connection.execute("create schema graphile_worker")
     assert carry_out(empty_database, inspect).layout is Layout.EMPTY
-    assert carry_out(empty_database, migrate).outcome is Outcome.INSTALLED
+    assert carry_out(empty_database, migrate).outcome is MigrationOutcome.INSTALLED
 
 
 @pytest.mark.parametrize("breaking", ["", ", breaking boolean not null default false"])
@@ -76,7 +76,7 @@ def test_a_role_with_few_rights_can_install_into_its_own_schema(empty_database: 
     with _role(empty_database, "few_rights") as dsn:
         with psycopg.connect(empty_database) as connection:
             connection.execute("create schema graphile_worker authorization few_rights")
-        assert carry_out(dsn, migrate).outcome is Outcome.INSTALLED
+        assert carry_out(dsn, migrate).outcome is MigrationOutcome.INSTALLED
         with psycopg.connect(dsn) as connection:
             assert connection.execute("select id from graphile_worker.add_job('task', job_key => 'k')").fetchone()
 
@@ -108,8 +108,8 @@ HOSTILE_NAMES = [
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_any_schema_name_will_do(empty_database: str, name: str) -> None:
-    assert carry_out(empty_database, migrate, name).outcome is Outcome.INSTALLED
-    assert carry_out(empty_database, migrate, name).outcome is Outcome.NOTHING
+    assert carry_out(empty_database, migrate, name).outcome is MigrationOutcome.INSTALLED
+    assert carry_out(empty_database, migrate, name).outcome is MigrationOutcome.NOTHING
     with psycopg.connect(empty_database) as connection:
         add_job = sql.SQL("select key from {}.add_job('task', queue_name => 'q', job_key => 'k')")
         assert connection.execute(add_job.format(sql.Identifier(name))).fetchone() == ("k",)

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ferryman.database.steps import Wait
-from ferryman.schema import Outcome, migrate, status
+from ferryman.schema import MigrationOutcome, migrate, status
 from tests.support.background import in_background
 from tests.support.carrying import carry_out, watched
 from tests.support.catalogue import catalogue
@@ -41,4 +41,4 @@ def test_an_install_that_somebody_else_finishes_is_adopted(
     migrating = in_background(database, lambda _: carry_out(database, lambda schema: watched(migrate(schema), watch)))
     assert is_waiting.wait(DEADLINE_SECONDS)
     connection.execute("insert into graphile_worker.migrations select * from later")
-    assert migrating.result(DEADLINE_SECONDS).outcome is Outcome.NOTHING
+    assert migrating.result(DEADLINE_SECONDS).outcome is MigrationOutcome.NOTHING

@@ -7,7 +7,7 @@ import pytest
 
 from ferryman.database.identifiers import SchemaName
 from ferryman.errors import IncompatibleSchemaError, SchemaMissingError, UnsupportedServerError
-from ferryman.schema import Layout, Outcome, changing, inspect, migrate, upgrade
+from ferryman.schema import Layout, MigrationOutcome, changing, inspect, migrate, upgrade
 from ferryman.schema.refusals import MigrationUnderWayError
 from tests.support.carrying import carry_out
 from tests.support.catalogue import catalogue
@@ -40,7 +40,7 @@ def test_an_unknown_revision_that_breaks_nothing_is_warned_of(
     connection.execute("insert into graphile_worker.migrations (id, breaking) values (21, false)")
     with caplog.at_level(logging.WARNING, logger="ferryman.schema"):
         done = carry_out(database, migrate)
-    assert done.outcome is Outcome.NOTHING
+    assert done.outcome is MigrationOutcome.NOTHING
     assert "is at revision 21" in done.warnings[0]
     assert done.warnings[0] in caplog.text
 
@@ -72,7 +72,7 @@ def test_unrelated_tables_are_no_obstacle(empty_database: str) -> None:
     with psycopg.connect(empty_database) as connection:
         connection.execute("create schema shop")
         connection.execute("create table shop.orders (id int)")
-    assert carry_out(empty_database, migrate, "shop").outcome is Outcome.INSTALLED
+    assert carry_out(empty_database, migrate, "shop").outcome is MigrationOutcome.INSTALLED
 
 
 def test_a_damaged_schema_is_refused(connection: psycopg.Connection, database: str) -> None:

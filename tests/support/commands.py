@@ -14,6 +14,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from unittest.mock import patch
 
 from click.testing import CliRunner
 
@@ -56,7 +57,8 @@ class Ran:
 
 def run_here(*arguments: object, stdin: str | bytes | None = None) -> Ran:
     """Run `ferryman` in this process, on the database that the environment names."""
-    result = CliRunner().invoke(program, [str(argument) for argument in arguments], input=stdin)
+    with patch.object(sys, "path", [*sys.path]):  # a command adds its folder, where later tests would find modules
+        result = CliRunner().invoke(program, [str(argument) for argument in arguments], input=stdin)
     return Ran(result.exit_code, result.stdout, result.stderr)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager
-from importlib.resources import files
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg.conninfo import make_conninfo
+
+import ferryman
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,12 +107,11 @@ def _names() -> tuple[set[str], set[str]]:
     """The words and the operators of all our statements."""
     words: set[str] = set()
     operators: set[str] = set()
-    for package in ("queries", "database", "schema.sql", "schema.sql.contract", "schema.sql.extensions"):
-        for file in files(f"ferryman.{package}").iterdir():
-            if file.name.endswith(".sql"):
-                text = _LITERAL.sub("", _COMMENT.sub("", file.read_text(encoding="utf-8")))
-                words.update(re.findall(r"[a-z_0-9]+", text))
-                operators.update(_OPERATOR.findall(text))
+    for package in ("queries", "database", "schema"):
+        for file in (Path(ferryman.__file__).parent / package).rglob("*.sql"):
+            text = _LITERAL.sub("", _COMMENT.sub("", file.read_text(encoding="utf-8")))
+            words.update(re.findall(r"[a-z_0-9]+", text))
+            operators.update(_OPERATOR.findall(text))
     return words, operators
 
 

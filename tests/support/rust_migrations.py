@@ -27,7 +27,7 @@ def migrate_as_rust(dsn: str, to: int = NEWEST) -> None:
                 connection.execute("insert into graphile_worker.migrations (id) values (%s)", [number])
                 if number == 20:
                     for part in SHARED.parts:
-                        statement = load_statement("ferryman.schema.sql.extensions", part)
+                        statement = load_statement("ferryman.schema", f"sql/extensions/{part}")
                         connection.execute(statement.text(SchemaName("graphile_worker"), Style.NUMBERED))
                 if number == 22:
                     connection.execute(_BODIES.read_text(encoding="utf-8"))

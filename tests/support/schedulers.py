@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ferryman.cron.clock import ManualClock
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.hooks import HookRegistry
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,7 +29,6 @@ def scheduler_at(
         client,
         crontabs,
         hooks=HookRegistry() if hooks is None else hooks,
-        trouble=Trouble("scheduling crontabs"),
         clock=clock,
         use_local_time=True,
     )

@@ -10,10 +10,10 @@ import pytest
 
 from ferryman import App, Client, JobSpec, RawJobSpec
 from ferryman.database.statements import Style
+from ferryman.database.timed import TimedDatabase
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.queries import working
 from ferryman.worker.claiming.claimer import Claimer
-from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 from ferryman.worker.running import slots as running_module
 from tests.support.waiting import until
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.claims
 @pytest.fixture
 async def claimer(client: Client) -> Claimer:
     await client.add_raw_jobs([RawJobSpec("work", {"number": number}) for number in range(4)])
-    connection = WorkerConnection(client.pool, client.schema)
+    connection = TimedDatabase(client.pool, client.schema)
     made = Claimer(connection, Identity(), ["work"], forbidden_flags=(), use_local_time=False)
     await made.register()
     return made
@@ -125,13 +125,13 @@ async def test_small_jobs_cost_one_statement_for_each_group(
     client: Client, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str] = []
-    fetch = WorkerConnection.fetch
+    fetch = TimedDatabase.fetch
 
-    async def note(self: WorkerConnection, call: Call):
+    async def note(self: TimedDatabase, call: Call):
         sent.append(call.statement.name)
         return await fetch(self, call)
 
-    monkeypatch.setattr(WorkerConnection, "fetch", note)
+    monkeypatch.setattr(TimedDatabase, "fetch", note)
     monkeypatch.setattr(running_module, "SECONDS_OF_A_TURN", 60.0)
     app = App(database)
 

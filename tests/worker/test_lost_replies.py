@@ -13,13 +13,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ferryman import App, Client, JobSpec, LocalQueueConfig, RawJobSpec
 from ferryman.database.pools import AsyncPool
+from ferryman.database.timed import TimedDatabase
 from ferryman.errors import DatabaseError, DatabaseUnavailableError, NotConnectedError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
 from ferryman.queries import working
 from ferryman.retries import FixedDelay
 from ferryman.worker.claiming import lost_replies
 from ferryman.worker.claiming.claimer import Claimer
-from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 from tests.support.network import Proxy
 from tests.support.waiting import until
@@ -171,7 +171,7 @@ class Claiming:
 async def claiming(proxy: Proxy) -> AsyncIterator[Claiming]:
     known: list[Claim] = []
     async with Client(proxy.dsn, max_connections=1) as client:
-        connection, identity = WorkerConnection(client.pool, client.schema), Identity()
+        connection, identity = TimedDatabase(client.pool, client.schema), Identity()
         claimer = Claimer(connection, identity, ["work"], forbidden_flags=(), use_local_time=False, known=lambda: known)
         await claimer.register()
         yield Claiming(claimer, known, identity.id)
@@ -328,10 +328,10 @@ async def test_an_outcome_is_not_told_as_refused_when_the_question_after_its_wri
     """Two outcomes are written together. Somebody has deleted the second job, so the worker asks who has it."""
     go_on = asyncio.Event()
     begun = 0
-    fetch = WorkerConnection.fetch
+    fetch = TimedDatabase.fetch
     failures = 0
 
-    async def fail_once(self: WorkerConnection, call: Call) -> Sequence[Row]:
+    async def fail_once(self: TimedDatabase, call: Call) -> Sequence[Row]:
         nonlocal failures
         if call.statement.name == "find_jobs" and not failures:
             failures += 1
@@ -349,7 +349,7 @@ async def test_an_outcome_is_not_told_as_refused_when_the_question_after_its_wri
     hooks.on(JobComplete, lambda event: told.update({event.job.id: "JobComplete"}))
     hooks.on(SettleRefused, lambda event: told.update({event.job_id: "SettleRefused"}))
     first, second = await client.add_jobs([hold.job(), hold.job()])
-    monkeypatch.setattr(WorkerConnection, "fetch", fail_once)
+    monkeypatch.setattr(TimedDatabase, "fetch", fail_once)
     async with running(worker_of(app, hooks=hooks, local_queue=LocalQueueConfig(size=1))):
         await until(lambda: begun == 2, "both jobs run")
         connection.execute("delete from graphile_worker._private_jobs where id = %s", [second.id])

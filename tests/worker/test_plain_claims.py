@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from ferryman import CleanupTask, JobSpec, RawJobSpec, Retry, WorkerContext
+from ferryman.database.timed import TimedDatabase
 from ferryman.hooks import HookRegistry, JobComplete
 from ferryman.worker.claiming import search
 from ferryman.worker.claiming.claimer import Claimer
-from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 from tests.support.waiting import until
 from tests.support.workers import run_all, running, worker_of
@@ -31,15 +31,15 @@ HOUR = timedelta(hours=1)
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The claims that were answered, by the names of their statements."""
     names: list[str] = []
-    fetch = WorkerConnection.fetch
+    fetch = TimedDatabase.fetch
 
-    async def note(self: WorkerConnection, call: Call):
+    async def note(self: TimedDatabase, call: Call):
         rows = await fetch(self, call)
         if call.statement.name.startswith("claim"):
             names.append(call.statement.name)
         return rows
 
-    monkeypatch.setattr(WorkerConnection, "fetch", note)
+    monkeypatch.setattr(TimedDatabase, "fetch", note)
     return names
 
 
@@ -179,7 +179,7 @@ async def test_an_urgent_job_of_a_task_that_was_cleaned_away_does_not_wait_until
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim that finds jobs does not say whether all tasks still exist, so their numbers are read now and then."""
-    connection = WorkerConnection(client.pool, client.schema)
+    connection = TimedDatabase(client.pool, client.schema)
     claimer = Claimer(connection, Identity(), ["bulk", "urgent"], forbidden_flags=(), use_local_time=False)
     await claimer.register()
     await client.add_raw_jobs([RawJobSpec("bulk", {})] * 3)

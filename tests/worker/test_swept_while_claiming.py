@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman import Client, JobSpec, RawJobSpec
+from ferryman.database.timed import TimedDatabase
 from ferryman.worker.claiming.claimer import Claimer
-from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.identity import Identity
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.claims
 
 
-class SweptMeanwhile(WorkerConnection):
+class SweptMeanwhile(TimedDatabase):
     """Others sweep the worker while the reply to its first claim is on the way."""
 
     def __init__(self, client: Client, identity: Identity) -> None:

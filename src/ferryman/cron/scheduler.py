@@ -11,7 +11,7 @@ import asyncio
 import logging
 from datetime import UTC, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ferryman.cron.clock import SystemClock
 from ferryman.cron.scheduling import (
@@ -26,9 +26,10 @@ from ferryman.cron.scheduling import (
     schedule,
 )
 from ferryman.cron.stored import COLUMNS, stored_from_row
-from ferryman.database.failures import sqlstate_of
-from ferryman.database.sessions import AsyncSession
-from ferryman.errors import CrontabError, DatabaseError, DatabaseUnavailableError
+from ferryman.database.failures import DATA_ERRORS, sqlstate_of
+from ferryman.database.retrying import Retrying
+from ferryman.database.timed import TimedDatabase
+from ferryman.errors import CrontabError, DatabaseError
 from ferryman.hooks import CronJobScheduled, CronTick
 from ferryman.hooks.reporting import Teller
 from ferryman.queries import scheduling
@@ -42,17 +43,12 @@ if TYPE_CHECKING:
     from ferryman.cron.crontab import Crontab
     from ferryman.cron.scheduling import Occurrence
     from ferryman.cron.stored import StoredCrontab
-    from ferryman.database.steps import Call, Row, Steps
+    from ferryman.database.steps import Row
     from ferryman.hooks import HookRegistry
-    from ferryman.worker.trouble import Trouble
 
 logger = logging.getLogger("ferryman.cron")
 
-R = TypeVar("R")
-
 JOBS_PER_STATEMENT = 500
-STATEMENT_SECONDS = 60.0
-"""How long a statement may take. A connection that a firewall has dropped would stay silent for ever."""
 LOCK_WAIT = timedelta(seconds=1)
 """How long a statement waits for rows that another transaction holds before each crontab is tried by itself."""
 SHORT_LOCK_WAIT = timedelta(milliseconds=100)
@@ -60,15 +56,14 @@ SHORT_LOCK_WAIT = timedelta(milliseconds=100)
 RETRY_HELD_UP = timedelta(seconds=10)
 """How soon a crontab is tried again whose rows another transaction held."""
 _LOCK_NOT_AVAILABLE = "55P03"
-_DATA_ERRORS = ("22", "23", "44", "54", "P0", "GW")
-"""Classes of SQLSTATE that blame the data; GW are those of Graphile's own functions."""
+_GRAPHILE_ERRORS = "GW"
+"""The class of SQLSTATE of Graphile's own functions, which blame the data too."""
 
 
 class CronScheduler:
     """Schedules the crontabs of a worker, and those that are kept in the database.
 
     crontabs: those that the worker brings along; `ConfigurationError` when two of them have one identifier
-    trouble: how to go on when the database fails
     clock: how to wait; with `use_local_time` also which minute it is
     """
 
@@ -78,14 +73,13 @@ class CronScheduler:
         crontabs: Iterable[Crontab | str] | Crontab | str = (),
         *,
         hooks: HookRegistry,
-        trouble: Trouble,
         clock: Clock | None = None,
         use_local_time: bool = False,
     ) -> None:
-        self._client = client
         self._own = {crontab.identifier: crontab for crontab in crontabs_from(crontabs)}
         self.teller = Teller(hooks)
-        self._trouble = trouble
+        self._database = TimedDatabase(client.pool, client.schema)
+        self._retrying = Retrying("scheduling crontabs", logger=logger)
         self._clock = SystemClock() if clock is None else clock
         self._use_local_time = use_local_time
         self._stored = _StoredCrontabs(self._own)
@@ -103,9 +97,9 @@ class CronScheduler:
                 try:
                     next_minute = await self.tick()
                 except Exception as error:  # noqa: BLE001 - whatever goes wrong must not end the schedule
-                    await asyncio.sleep(self._trouble.pause_after(error))
+                    await asyncio.sleep(self._retrying.pause_after(error))
                     continue
-                self._trouble.is_over()
+                self._retrying.is_over()
                 await self._clock.sleep_until(next_minute)
         finally:
             await self.teller.close()
@@ -177,7 +171,7 @@ class CronScheduler:
 
     async def _read(self) -> tuple[datetime, datetime, list[Entry]]:
         """The time, what our clock shows then, and all crontabs."""
-        rows = await self._fetch(scheduling.read_crontabs(list(self._own)))
+        rows = await self._database.fetch(scheduling.read_crontabs(list(self._own)))
         entries = [entry for row in rows if (entry := self._entry(row)) is not None]
         self._stored.forget_all_but({identifier for _, identifier, *_ in rows})
         seen_at = self._clock.now()
@@ -210,7 +204,7 @@ class CronScheduler:
 
     async def _make_known(self, names: Sequence[str], now: datetime, lock_wait: timedelta | None = None) -> None:
         try:
-            await self._perform(register(names, now, LOCK_WAIT if lock_wait is None else lock_wait))
+            await self._database.run(register(names, now, LOCK_WAIT if lock_wait is None else lock_wait))
         except DatabaseError as error:
             if sqlstate_of(error) != _LOCK_NOT_AVAILABLE:
                 raise
@@ -222,9 +216,9 @@ class CronScheduler:
 
     async def _schedule(self, occurrences: Sequence[Occurrence], now: datetime, lock_wait: timedelta) -> None:
         try:
-            scheduled = await self._perform(schedule(occurrences, lock_wait))
+            scheduled = await self._database.run(schedule(occurrences, lock_wait))
         except DatabaseError as error:
-            if not (sqlstate_of(error) or "").startswith((*_DATA_ERRORS, _LOCK_NOT_AVAILABLE)):
+            if not (sqlstate_of(error) or "").startswith((*DATA_ERRORS, _GRAPHILE_ERRORS, _LOCK_NOT_AVAILABLE)):
                 raise
             await self._schedule_apart(occurrences, now, error)
             return
@@ -278,16 +272,6 @@ class CronScheduler:
             )
             self.teller.tell(CronJobScheduled(crontab=occurrence.crontab, scheduled_at=occurrence.minute))
 
-    async def _fetch(self, call: Call) -> Sequence[Row]:
-        return await self._perform(_one(call))
-
-    async def _perform(self, steps: Steps[R]) -> R:
-        try:
-            async with asyncio.timeout(STATEMENT_SECONDS):
-                return await AsyncSession(lambda: self._client.pool, self._client.schema).run(steps)
-        except TimeoutError:
-            raise DatabaseUnavailableError(f"the database has not answered for {STATEMENT_SECONDS:g} s") from None
-
 
 class _StoredCrontabs:
     """The schedules of the database as they were read last. Each trouble with one of them is told once."""
@@ -324,8 +308,3 @@ class _StoredCrontabs:
             complaint = "the schedule %r of the database cannot be read, and adds no jobs: %s. Change or remove it."
             logger.error(complaint, identifier, error, extra={"event": "schedule_unreadable", "crontab": identifier})  # noqa: TRY400 - the error says all
             return None
-
-
-def _one(call: Call) -> Steps[Sequence[Row]]:
-    rows = yield call
-    return rows

@@ -16,6 +16,8 @@ _MISSING_OBJECT = {_NO_SCHEMA, "42P01", "42883", "42704"}
 _UNAVAILABLE_CLASSES = ("08", "57P", "53")
 """Connection failures, server going down or starting up, out of connections or memory."""
 
+DATA_ERRORS = ("22", "23", "44", "54", "P0")
+"""Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, a trigger's own refusal."""
 _READ_ONLY = "25006"
 _FUNCTION = re.compile(r'PL/.*?([\w$."]+\([^()]*\))')
 """A function in PostgreSQL's account of where an error arose, in any language."""

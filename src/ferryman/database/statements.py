@@ -76,8 +76,8 @@ class Statement:
 
 
 def load_statement(package: str, name: str, *, is_qualified: bool = False) -> Statement:
-    """Read `name`.sql from the folder of `package`."""
-    return Statement(name, _source(_folder(package), name), is_qualified=is_qualified)
+    """Read `name`.sql from the folder of `package`, or from a folder below it: the name is then a path."""
+    return Statement(name.rpartition("/")[2], _source(_folder(package), name), is_qualified=is_qualified)
 
 
 @lru_cache

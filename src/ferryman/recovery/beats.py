@@ -17,12 +17,12 @@ import psycopg
 
 from ferryman import clocks
 from ferryman.database.connecting import ROUND_TRIPS_OF_A_LOGIN, ConnectPatience
+from ferryman.database.retrying import Retrying
 from ferryman.queries import beating
 from ferryman.recovery.beat_session import BeatSession
 from ferryman.recovery.foreign_sweepers import ForeignSweepers
 from ferryman.recovery.membership import Membership
 from ferryman.recovery.observation_log import HeldLock, ObservationLog
-from ferryman.recovery.reconnecting import Reconnecting
 from ferryman.recovery.rhythm import LONGEST_CONNECT_SECONDS
 from ferryman.recovery.safety_window import Lease
 from ferryman.recovery.watch_role import Watch
@@ -80,7 +80,14 @@ class Beats:
         self._membership = Membership(worker_id, metadata, on_swept=self._end_lease, on_registered=on_registered)
         self._watch = Watch(schema, rhythm)
         self._foreign_sweepers = ForeignSweepers(rhythm)
-        self._reconnecting = Reconnecting(rhythm.longest_pause, clock)
+        # Short pauses: after an outage, a worker must be back before others declare it dead.
+        self._retrying = Retrying(
+            "heartbeat",
+            logger=logger,
+            longest=rhythm.longest_pause,
+            longest_after_a_minute=2 * rhythm.longest_pause,
+            clock=clock,
+        )
         self._patience = ConnectPatience(rhythm.connect_seconds, LONGEST_CONNECT_SECONDS)
         self._log = ObservationLog(rhythm, clock)
         self._held_watch = HeldLock(
@@ -164,8 +171,8 @@ class Beats:
             if not self._membership.was_tried or not self.lease.is_safe(self.clock()):
                 # Before that, a longer try on a server that is silent could cost a live worker its jobs.
                 self._patience.failed(error)
-            return self._reconnecting.pause_after(error)
-        self._reconnecting.is_over()
+            return self._retrying.pause_after(error)
+        self._retrying.is_over()
         return self._watch.pause
 
     def _run(self) -> None:

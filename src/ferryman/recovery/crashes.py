@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ferryman.database.steps import Row
 
 RECOVERED = "Job recovered after worker interruption"
-"""The error of a job that was given back."""
+"""The error of a job that was recovered or interrupted at shutdown, in the Rust worker's words."""
 
 CRASHED_FLAG = "ferryman:crashed"
 """The flag of a job that has crashed. Its value is the time of the first crash that counts, in microseconds.

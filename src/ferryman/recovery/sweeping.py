@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ferryman.database.failures import message_of, sqlstate_of
+from ferryman.database.failures import DATA_ERRORS, message_of, sqlstate_of
 from ferryman.database.steps import Commit, Decide, Rollback, Transaction, Wait
 from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.hooks import FailureReason, JobRecovery
@@ -57,8 +57,6 @@ PATIENCE_SECONDS = 30.0
 """After so long no more jobs of a batch are asked about: what was decided is carried out, the rest waits."""
 LOCK_ATTEMPTS = 20
 SECONDS_BETWEEN_ATTEMPTS = 0.1
-_DATA_CLASSES = ("22", "23", "54")
-"""SQLSTATEs of values that are out of range, violate a constraint, or are too large."""
 
 logger = logging.getLogger("ferryman.recovery")
 
@@ -337,7 +335,7 @@ def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progr
 
 def _is_about_data(error: DatabaseError) -> bool:
     """True if a value in a row is to blame, so that the other rows can still be recovered."""
-    return (sqlstate_of(error) or "").startswith(_DATA_CLASSES)
+    return (sqlstate_of(error) or "").startswith(DATA_ERRORS)
 
 
 def _recover_batch(sweep: Sweep, workers: Sequence[DeadWorker], progress: Progress) -> Steps[bool]:

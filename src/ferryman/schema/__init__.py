@@ -5,7 +5,7 @@ Each function returns steps for a session to carry out, so that blocking and asy
 
 from ferryman.schema.extensions import LATEST_EXTENSION
 from ferryman.schema.giving_way import GivingWay, give_way
-from ferryman.schema.migrating import Migration, Outcome, migrate, migrate_for_work
+from ferryman.schema.migrating import Migration, MigrationOutcome, migrate, migrate_for_work
 from ferryman.schema.status import Layout, SchemaStatus, inspect
 from ferryman.schema.uninstalling import Uninstallation, uninstall_extensions
 from ferryman.schema.upgrading import Upgrade, upgrade
@@ -15,7 +15,7 @@ __all__ = [
     "GivingWay",
     "Layout",
     "Migration",
-    "Outcome",
+    "MigrationOutcome",
     "SchemaStatus",
     "Uninstallation",
     "Upgrade",

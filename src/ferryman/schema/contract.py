@@ -46,9 +46,9 @@ FUNCTIONS = (
 
 def contract_statement(name: str) -> Statement:
     """One of the files that make up Graphile's objects."""
-    return load_statement("ferryman.schema.sql.contract", name)
+    return load_statement("ferryman.schema", f"sql/contract/{name}")
 
 
 def schema_statement(name: str) -> Statement:
     """One of the statements that read or record the state of a schema."""
-    return load_statement("ferryman.schema.sql", name)
+    return load_statement("ferryman.schema", f"sql/{name}")

@@ -172,4 +172,4 @@ def _absent(facts: Facts, names: Sequence[str]) -> Steps[Sequence[str]]:
 
 
 def _extension_statement(name: str) -> Statement:
-    return load_statement("ferryman.schema.sql.extensions", name)
+    return load_statement("ferryman.schema", f"sql/extensions/{name}")

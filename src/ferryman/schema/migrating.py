@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ferryman.schema")
 
 
-class Outcome(Enum):
+class MigrationOutcome(Enum):
     """What `migrate` did."""
 
     INSTALLED = "installed"
@@ -39,7 +39,7 @@ class Outcome(Enum):
 class Migration(msgspec.Struct, frozen=True, kw_only=True):
     """What `migrate` did, and to what."""
 
-    outcome: Outcome
+    outcome: MigrationOutcome
     revision: int
     """Of Graphile's schema, afterwards."""
     extensions_before: int
@@ -75,7 +75,7 @@ def migrate_for_work(schema: SchemaName) -> Steps[Migration]:
         before, facts = facts, (yield from read_facts(schema))
         _log_notices(notices_of(before))
         if not missing_extensions(facts):
-            return _result(Outcome.ADOPTED, before)
+            return _result(MigrationOutcome.ADOPTED, before)
     try:
         return (yield from change(schema, _apply_for_work, tries_of_a_table=1))
     except GivenWayError:
@@ -88,12 +88,12 @@ def migrate_for_work(schema: SchemaName) -> Steps[Migration]:
             error,
             extra={"event": "extension_missing"},
         )
-    return _result(Outcome.NOTHING, facts)
+    return _result(MigrationOutcome.NOTHING, facts)
 
 
 def _migrate(schema: SchemaName, facts: Facts) -> Steps[Migration]:
     if _is_complete(facts):
-        done = _result(Outcome.NOTHING, facts)
+        done = _result(MigrationOutcome.NOTHING, facts)
     else:
         done = yield from change(schema, _apply)
     for warning in done.warnings:
@@ -121,12 +121,12 @@ def _apply_for_work(facts: Facts) -> Steps[Migration]:
 
 def _apply(facts: Facts) -> Steps[Migration]:
     if _is_complete(facts):
-        return _result(Outcome.NOTHING, facts)
+        return _result(MigrationOutcome.NOTHING, facts)
     match problem_of(facts):
         case None | GivenWayError():
-            outcome = Outcome.ADOPTED
+            outcome = MigrationOutcome.ADOPTED
         case SchemaMissingError():
-            outcome = Outcome.INSTALLED
+            outcome = MigrationOutcome.INSTALLED
             yield from install_contract(facts)
         case problem:
             raise problem
@@ -138,15 +138,15 @@ def _is_complete(facts: Facts) -> bool:
     return problem_of(facts) is None and not missing_extensions(facts)
 
 
-def _result(outcome: Outcome, facts: Facts) -> Migration:
+def _result(outcome: MigrationOutcome, facts: Facts) -> Migration:
     before = facts.extension_revision or 0
     return Migration(
         outcome=outcome,
         revision=facts.revision or REVISION,
         extensions_before=before,
-        extensions_after=before if outcome is Outcome.NOTHING else max(before, LATEST_EXTENSION),
+        extensions_after=before if outcome is MigrationOutcome.NOTHING else max(before, LATEST_EXTENSION),
         warnings=warnings_of(facts),
-        notices=notices_of(facts) if outcome is Outcome.ADOPTED else (),
+        notices=notices_of(facts) if outcome is MigrationOutcome.ADOPTED else (),
     )
 
 

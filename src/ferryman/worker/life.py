@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ferryman.client.shared import lent_by_worker
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.cron.scheduling import crontabs_from
+from ferryman.database.retrying import Retrying
+from ferryman.database.timed import TimedDatabase
 from ferryman.errors import DatabaseError, FerrymanError
 from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerStart
 from ferryman.hooks.reporting import Telling
@@ -21,7 +23,6 @@ from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.claiming.direct import SECONDS_TO_FLUSH, ClaimLoop
 from ferryman.worker.claiming.listener import Listener
 from ferryman.worker.claiming.renewal import LongJobs
-from ferryman.worker.connection import WorkerConnection
 from ferryman.worker.duties.background import in_background
 from ferryman.worker.duties.loop_watch import LoopWatch
 from ferryman.worker.duties.schema_watch import SchemaWatch
@@ -40,7 +41,6 @@ from ferryman.worker.settling.job_log import told_jobs
 from ferryman.worker.settling.outcomes import Completed, Unstarted
 from ferryman.worker.settling.reports import Reports
 from ferryman.worker.settling.settler import Settler
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -111,7 +111,7 @@ class Life:
         )
         self._recycling = self._make_recycling()
         self._blocking_client = blocking_client(client, options.hooks)
-        self._connection = WorkerConnection(client.pool, client.schema)
+        self._connection = TimedDatabase(client.pool, client.schema)
         self._progress = Progress(self._connection)
         self._state = WorkerState(
             asyncio.get_running_loop(), slots=options.concurrency, running=lambda: len(self._running)
@@ -394,7 +394,7 @@ class Life:
 
     async def _persist(self, duty: str, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do what the worker cannot do without, until it works or the worker is told to stop."""
-        trouble = Trouble(duty)
+        trouble = Retrying(duty, logger=logger)
         while not self._stop.begun.is_set():
             acting = asyncio.create_task(act(), name=duty)
             if not await self._stop.has_done(acting):
@@ -649,7 +649,6 @@ class Life:
             self._client,
             [*self._app.crontabs, *crontabs_from(options.crontabs)],
             hooks=options.hooks,
-            trouble=Trouble("scheduling crontabs"),
             use_local_time=options.use_local_time,
         )
 

@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from ferryman import App, Worker, WorkerContext
-from ferryman.database import pools
+from ferryman.database import pools, retrying, timed
 from ferryman.hooks import (
     HookRegistry,
     JobComplete,
@@ -33,7 +33,7 @@ from ferryman.hooks import (
 )
 from ferryman.queries import recovering
 from ferryman.retries import FixedDelay
-from ferryman.worker import LocalQueueConfig, connection, sync_points, trouble
+from ferryman.worker import LocalQueueConfig, sync_points
 from ferryman.worker.claiming import listener
 from tests.support.history import History, claim_of_job
 from tests.support.programs import child_tasks, harmful_tasks
@@ -145,10 +145,10 @@ def main() -> None:
     if options["faults"] is not None:
         sync_points.arm(options["faults"], str(history.path))
     pools._OPTIONS["connect_timeout"] = options["connect_seconds"]
-    connection.STATEMENT_SECONDS = listener.SECONDS_FOR_AN_ANSWER = options["statement_seconds"]
+    timed.STATEMENT_SECONDS = listener.SECONDS_FOR_AN_ANSWER = options["statement_seconds"]
     if options["standstill"] is not None:
         stand_still(options["standstill"])
-    trouble.LONGEST_PAUSE_SECONDS = options["longest_pause_seconds"]
+    retrying.LONGEST_PAUSE_SECONDS = options["longest_pause_seconds"]
     recovering.IDLE_SECONDS = options["sweep_idle_seconds"]
     recovery = options["recovery"]
     worker = Worker(

@@ -13,9 +13,9 @@ from ferryman import Client
 from ferryman.cli.bench.figures import Server
 from ferryman.database.statements import load_statement
 from ferryman.database.steps import Call
+from ferryman.database.timed import TimedDatabase
 from ferryman.errors import FerrymanError
 from ferryman.queries import health
-from ferryman.worker.connection import WorkerConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def bench_statement(name: str) -> Statement:
 
 async def fetch(client: Client, call: Call) -> Sequence[Row]:
     """Return the rows of one statement, over the client's own connections."""
-    return await WorkerConnection(client.pool, client.schema).fetch(call)
+    return await TimedDatabase(client.pool, client.schema).fetch(call)
 
 
 def find_schema(database_url: str | None, schema: str | None) -> BenchSchema:

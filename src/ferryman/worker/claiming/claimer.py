@@ -20,8 +20,8 @@ from ferryman.worker.claiming.search import PLAIN, Reaching
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.identity import Identity
     from ferryman.worker.options import ForbiddenFlags
     from ferryman.worker.running.suspects import Suspects
@@ -43,7 +43,7 @@ class Claimer:
 
     def __init__(
         self,
-        connection: WorkerConnection,
+        connection: TimedDatabase,
         identity: Identity,
         identifiers: Sequence[str],
         *,

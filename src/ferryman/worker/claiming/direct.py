@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
+from ferryman.database.retrying import Retrying
 from ferryman.errors import NotConnectedError
 from ferryman.worker.claiming.vain_claims import VainClaims
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ferryman.worker.settling.outcomes import Settlement
     from ferryman.worker.settling.settler import Settler
     from ferryman.worker.stopping import Stopping
+
+logger = logging.getLogger("ferryman.worker")
 
 SECONDS_HELD_BACK = 0.1
 """How often to look whether claiming may go on."""
@@ -61,7 +64,7 @@ class ClaimLoop:
         self._is_announced = False
         self._waits_for_slots = False
         self._has_slot_ended = False
-        self._trouble = Trouble("claiming jobs")
+        self._trouble = Retrying("claiming jobs", logger=logger)
         self._vain = VainClaims()
 
     def wake(self) -> None:

@@ -11,8 +11,8 @@ import psycopg
 
 from ferryman.database.connecting import connect
 from ferryman.database.pools import new_patience
+from ferryman.database.retrying import Retrying
 from ferryman.database.statements import Style, load_statement
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class Listener:
         self._ring = ring
         self._listen = load_statement("ferryman.queries", "listen").text(schema, Style.NUMBERED)
         self._prove = load_statement("ferryman.queries", "prove_listening").text(schema, Style.NUMBERED)
-        self._trouble = Trouble("listening for new jobs")
+        self._trouble = Retrying("listening for new jobs", logger=logger)
         self._patience = new_patience()
         self.is_listening = False
         """Whether announcements come through, as far as one can tell."""

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ferryman.database.retrying import Retrying
 from ferryman.hooks import (
     LocalQueueGetJobsComplete,
     LocalQueueInit,
@@ -26,7 +28,6 @@ from ferryman.hooks import (
 from ferryman.worker.claiming.refetch_pause import RefetchPause
 from ferryman.worker.claiming.vain_claims import VainClaims
 from ferryman.worker.settling.outcomes import Outcome, Unstarted
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from ferryman.worker.identity import Identity
     from ferryman.worker.local_queue_config import LocalQueueConfig
     from ferryman.worker.settling.outcomes import Settlement
+
+logger = logging.getLogger("ferryman.worker")
 
 LARGEST_FETCH = 100_000
 SECONDS_HELD_BACK = 0.01
@@ -85,7 +88,7 @@ class LocalQueue:
         self._low = self._size * 3 // 4
         self._ttl_seconds = config.ttl.total_seconds()
         self._pause = RefetchPause(config.refetch_delay, size=self._size, identity=identity)
-        self._trouble = Trouble("fetching jobs for the local queue")
+        self._trouble = Retrying("fetching jobs for the local queue", logger=logger)
         self._mode = LocalQueueMode.STARTING
         self._cached: deque[tuple[float, Claim]] = deque()
         """When to give it back, and the claim; the oldest first."""

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ferryman.database.steps import Steps
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim, Claimed
-    from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.identity import Identity
 
 logger = logging.getLogger("ferryman.worker")
@@ -54,7 +54,7 @@ class LostClaims:
 
     def __init__(
         self,
-        connection: WorkerConnection,
+        connection: TimedDatabase,
         identity: Identity,
         known: Callable[[], Iterable[Claim]],
         renewing: asyncio.Lock,

@@ -15,15 +15,15 @@ import logging
 from typing import TYPE_CHECKING
 
 from ferryman import clocks
+from ferryman.database.retrying import Retrying
 from ferryman.errors import FerrymanError
 from ferryman.queries import working
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.running.progress import Progress
     from ferryman.worker.running.slots import Running
 
@@ -42,7 +42,7 @@ class LongJobs:
 
     def __init__(
         self,
-        connection: WorkerConnection,
+        connection: TimedDatabase,
         running: Running,
         progress: Progress,
         *,
@@ -56,7 +56,7 @@ class LongJobs:
         self._clock = clock
         self._seen: dict[Claim, float] = {}
         """When a claim was first seen, or renewed."""
-        self._trouble = Trouble("renewing the locks of long jobs")
+        self._trouble = Retrying("renewing the locks of long jobs", logger=logger)
 
     async def run(self) -> None:
         """Renew locks until cancelled."""

@@ -18,8 +18,8 @@ from ferryman.queries import recovering
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.connection import WorkerConnection
     from ferryman.worker.identity import Identity
 
 MOST_LISTED = 2_000
@@ -34,7 +34,7 @@ class WaitingList:
 
     def __init__(
         self,
-        connection: WorkerConnection,
+        connection: TimedDatabase,
         identity: Identity,
         *,
         waiting: Callable[[], Sequence[Claim]],

@@ -15,8 +15,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import ferryman
-from ferryman.database.sessions import AsyncSession
-from ferryman.errors import DatabaseUnavailableError
+from ferryman.database.retrying import Retrying
+from ferryman.database.timed import TimedDatabase
 from ferryman.hooks.reporting import Teller
 from ferryman.queries import beating, working
 from ferryman.recovery.beats import Beats
@@ -26,14 +26,11 @@ from ferryman.recovery.policies import own_policies, store_policies
 from ferryman.recovery.rhythm import Rhythm
 from ferryman.recovery.sweep_backoff import VainSweeps
 from ferryman.worker.alarm import Alarm
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import TypeVar
 
     from ferryman.client import Client
-    from ferryman.database.steps import Call, Row, Steps
     from ferryman.hooks import HookRegistry
     from ferryman.recovery.observer import Dead
     from ferryman.recovery.settings import RecoverySettings
@@ -41,8 +38,6 @@ if TYPE_CHECKING:
     from ferryman.tasks import Task
     from ferryman.traces import Tracing
     from ferryman.worker.identity import Identity
-
-    R = TypeVar("R")
 
 logger = logging.getLogger("ferryman.recovery")
 
@@ -80,6 +75,7 @@ class Recovering:
         tracing: Tracing | None = None,
     ) -> None:
         self._client = client
+        self._database = TimedDatabase(client.pool, client.schema, SWEEP_SECONDS)
         self._identity = identity
         self._settings = settings
         self._tasks = [*tasks]
@@ -91,7 +87,7 @@ class Recovering:
         self._alarm = Alarm()
         self._registered = asyncio.Event()
         self._dead: dict[str, Dead] = {}
-        self._trouble = Trouble("recovering the jobs of dead workers")
+        self._trouble = Retrying("recovering the jobs of dead workers", logger=logger)
         self._vain_sweeps = VainSweeps(settings.sweep_interval.total_seconds())
         self._teller = Teller(hooks)
         self._held_sweeps = HeldLock(
@@ -128,7 +124,7 @@ class Recovering:
 
     async def registered(self) -> None:
         """Come back when others know of us, and of what a crash means for our tasks."""
-        await self._perform(store_policies(self._tasks))
+        await self._database.run(store_policies(self._tasks))
         await self._registered.wait()
 
     async def close(self, *, has_settled_all: bool) -> None:
@@ -161,13 +157,13 @@ class Recovering:
         """Forget old records every hour, until cancelled. Apart from sweeps: a backlog of records takes its time."""
         from ferryman.recovery import retention  # noqa: PLC0415 - as above
 
-        trouble = Trouble("deleting old records")
+        trouble = Retrying("deleting old records", logger=logger)
         await asyncio.sleep(_about(SECONDS_UNTIL_PRUNING))
         while True:
             try:
                 if self._is_in_charge:
-                    await self._perform(retention.prune(self._client.schema.name, self._settings))
-                    await self._perform(_one(working.prune_progress()))
+                    await self._database.run(retention.prune(self._client.schema.name, self._settings))
+                    await self._database.fetch(working.prune_progress())
             except Exception as error:  # noqa: BLE001 - whatever goes wrong this time, there is a next one
                 trouble.pause_after(error)
             else:
@@ -212,7 +208,7 @@ class Recovering:
         )
         progress = Progress()
         try:
-            result = await self._perform(sweep_into(progress, sweep))
+            result = await self._database.run(sweep_into(progress, sweep))
         finally:
             self._teller.tell(*progress.events)
         if result.recovered_count:
@@ -224,17 +220,10 @@ class Recovering:
         if not is_held:
             self._held_sweeps.is_free()
         elif self._held_sweeps.is_held(SECONDS_HELD):
-            for row in await self._perform(_one(beating.lock_holders(self._client.schema))):
+            for row in await self._database.fetch(beating.lock_holders(self._client.schema)):
                 holder = beating.LockHolder(*row)
                 if holder.lock == "sweep":
                     self._held_sweeps.name(holder)
-
-    async def _perform(self, steps: Steps[R]) -> R:
-        try:
-            async with asyncio.timeout(SWEEP_SECONDS):
-                return await AsyncSession(lambda: self._client.pool, self._client.schema).run(steps)
-        except TimeoutError:
-            raise DatabaseUnavailableError(f"recovery was not done within {SWEEP_SECONDS:g} s") from None
 
     def _was_swept(self, _: str) -> str:
         """On the thread of the beats: from here on nothing that was claimed before can be settled."""
@@ -258,11 +247,6 @@ class Recovering:
     def _on_loop(self, act: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and the worker at its end
             self._loop.call_soon_threadsafe(act)
-
-
-def _one(call: Call) -> Steps[Sequence[Row]]:
-    rows = yield call
-    return rows
 
 
 def _about(seconds: float) -> float:

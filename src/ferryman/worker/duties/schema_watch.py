@@ -10,10 +10,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ferryman.database.retrying import Retrying
 from ferryman.errors import DatabaseError
 from ferryman.schema.refusals import GivenWayError, MigrationUnderWayError
 from ferryman.worker.alarm import Alarm
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ class SchemaWatch:
         self._client = client
         self._give_up = give_up
         self._alarm = Alarm()
-        self._trouble = Trouble("reading the revision of the schema")
+        self._trouble = Retrying("reading the revision of the schema", logger=logger)
         self._waits_for: type[SchemaError] | None = None
 
     def announced(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ferryman.hooks import FailureReason, JobRecovery, JobRecoveryResult
+from ferryman.recovery.crashes import RECOVERED
 from ferryman.worker.settling.outcomes import Interrupted
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferryman.worker")
 
-INTERRUPTED = "Job recovered after worker interruption"
-"""The error that the Rust worker leaves on a job that it had to interrupt."""
 HOOK_SECONDS = 3.0
 """How long hooks may think: the worker is about to end."""
 
@@ -35,7 +34,7 @@ class Interruptions:
     def __init__(self, hooks: HookRegistry, delay: float, name_of: Callable[[Claim], str]) -> None:
         self._hooks = hooks
         self._name_of = name_of
-        self.usual = Interrupted(INTERRUPTED, delay)
+        self.usual = Interrupted(RECOVERED, delay)
 
     async def decide(self, claim: Claim) -> Interrupted | None:
         """What is written about the job; None leaves it locked, for whoever wanted that."""

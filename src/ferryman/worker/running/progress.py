@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from ferryman.database.retrying import Retrying
 from ferryman.errors import FerrymanError
 from ferryman.queries import working
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.settling.outcomes import storable_error
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.connection import WorkerConnection
+
+logger = logging.getLogger("ferryman.worker")
 
 SECONDS_BETWEEN_WRITES = 1.0
 LONGEST_MESSAGE = 1_000
@@ -29,7 +32,7 @@ _encoder = msgspec.json.Encoder()
 class Progress:
     """What running jobs have told. A worker whose handlers tell nothing pays nothing."""
 
-    def __init__(self, connection: WorkerConnection) -> None:
+    def __init__(self, connection: TimedDatabase) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm()
@@ -38,7 +41,7 @@ class Progress:
         self._told: dict[Claim, tuple[float, str | None]] = {}
         self._written: set[Claim] = set()
         self._ended: set[Claim] = set()
-        self._trouble = Trouble("writing the progress of jobs")
+        self._trouble = Retrying("writing the progress of jobs", logger=logger)
         self.writing = asyncio.Lock()
         """Held while progress is written. Who holds it may change the tokens of claims."""
 

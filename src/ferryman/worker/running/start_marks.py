@@ -9,21 +9,24 @@ to start at one moment share a statement; other jobs have no mark.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
+from ferryman.database.retrying import Retrying
 from ferryman.errors import FerrymanError
 from ferryman.queries import recovering
 from ferryman.recovery.policies import must_be_marked
 from ferryman.worker.alarm import Alarm
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from ferryman.database.timed import TimedDatabase
     from ferryman.retries import OnCrash
     from ferryman.tasks import Task
     from ferryman.worker.claiming.claims import Claim
-    from ferryman.worker.connection import WorkerConnection
+
+logger = logging.getLogger("ferryman.worker")
 
 SECONDS_UNTIL_HELD_ROWS_ARE_FREE = 0.2
 """When to try again to mark a job on whose row somebody else works."""
@@ -36,14 +39,14 @@ class StartMarks:
     listed: claims that others know not to have started
     """
 
-    def __init__(self, connection: WorkerConnection, default: OnCrash | None, *, listed: Container[Claim] = ()) -> None:
+    def __init__(self, connection: TimedDatabase, default: OnCrash | None, *, listed: Container[Claim] = ()) -> None:
         self._connection = connection
         self._default = default
         self._listed = listed
         self._waiting: dict[Claim, asyncio.Future[bool]] = {}
         self._alarm = Alarm()
         self._writing: asyncio.Task[None] | None = None
-        self._trouble = Trouble("marking the start of jobs")
+        self._trouble = Retrying("marking the start of jobs", logger=logger)
 
     def are_needed(self, task: Task[..., Any], claim: Claim) -> bool:
         """Whether others must know that this job has begun, before it does."""

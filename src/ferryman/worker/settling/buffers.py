@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ferryman.database.failures import sqlstate_of
+from ferryman.database.failures import DATA_ERRORS, sqlstate_of
+from ferryman.database.retrying import Retrying
 from ferryman.errors import DatabaseUnavailableError, FerrymanError, NotConnectedError
 from ferryman.queries.working import LOCK_NOT_AVAILABLE
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.settling.held_up import HeldUp
 from ferryman.worker.settling.outcomes import claimed_in_one_name
-from ferryman.worker.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
     Write = Callable[[Sequence[Settlement], bool], Awaitable[Sequence[Settlement]]]
 
+logger = logging.getLogger("ferryman.worker")
+
 BATCH = 1_000
 SECONDS_OF_SKIPPING = 10.0
 """Where one row was held by somebody, others will be: for so long it is not tried to wait for them."""
 TRIES_AFTER_UNEXPECTED_ERRORS = 3
 """How often one outcome is tried that meets an error which nobody expected, before it is replaced."""
-_DATA_ERRORS = ("22", "23", "44", "54", "P0")
-"""Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, a trigger's own refusal."""
 
 
 class Lane:
@@ -63,7 +64,7 @@ class Lane:
         self._skips_until = 0.0
         self._alarm = Alarm()
         self._hurry = asyncio.Event()
-        self._trouble = Trouble(duty)
+        self._trouble = Retrying(duty, logger=logger)
 
     @property
     def unsettled(self) -> int:
@@ -157,7 +158,7 @@ class Lane:
             return False
         if isinstance(error, DatabaseUnavailableError) and not isinstance(error, NotConnectedError):
             self._writing = _doubted(self._writing)
-        if state.startswith(_DATA_ERRORS):
+        if state.startswith(DATA_ERRORS):
             return True
         await asyncio.sleep(self._trouble.pause_after(error))
         return False

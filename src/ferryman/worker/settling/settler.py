@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ferryman.database.steps import Call, Row
+    from ferryman.database.timed import TimedDatabase
     from ferryman.worker.claiming.claims import Claim, Owner
-    from ferryman.worker.connection import WorkerConnection
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -52,7 +52,7 @@ class Settler:
 
     def __init__(
         self,
-        connection: WorkerConnection,
+        connection: TimedDatabase,
         *,
         report: Callable[[Sequence[Settlement], Sequence[Settlement]], None],
         complete_delay: float = 0.0,

@@ -1,1 +1,0 @@
-"""The statements that read and change the state of a schema."""

@@ -1,1 +1,0 @@
-"""The objects of Graphile Worker's schema revision 20, by SQL of our own."""

@@ -1,1 +1,0 @@
-"""Objects of our own and their removal, one file each."""
