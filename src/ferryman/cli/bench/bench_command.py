@@ -98,17 +98,17 @@ def bench(*, database_url: str | None, schema: str | None, as_json: bool, **give
       ferryman bench --json | jq .advice
     """
     setup = BenchSetup(**{name: value for name, value in given.items() if value is not None})
-    tell = _print_nothing if as_json else _print
+    show = _print_nothing if as_json else _print
     found = find_schema(database_url, schema)
-    tell(_intention(setup, found))
+    show(_intention(setup, found))
     with created(found), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        figures = runner.run(_measured(found, setup, tell))
-    tell(f"Dropped the schema {found.name}.\n")
+        figures = runner.run(_measured(found, setup, show))
+    show(f"Dropped the schema {found.name}.\n")
     return write_report(bench_report(found, figures, advise(figures)), as_json=as_json)
 
 
-async def _measured(schema: BenchSchema, setup: BenchSetup, tell: Callable[[str], None]) -> Figures:
-    return await BenchRun(schema, setup, tell).measure()
+async def _measured(schema: BenchSchema, setup: BenchSetup, show: Callable[[str], None]) -> Figures:
+    return await BenchRun(schema, setup, show).measure()
 
 
 def _intention(setup: BenchSetup, schema: BenchSchema) -> str:

@@ -54,12 +54,12 @@ class _DrainTime:
 
 
 class BenchRun:
-    """One run of the bench. tell: called with a line of text before each part"""
+    """One run of the bench. show: called with a line of text before each part"""
 
-    def __init__(self, schema: BenchSchema, setup: BenchSetup, tell: Callable[[str], None]) -> None:
+    def __init__(self, schema: BenchSchema, setup: BenchSetup, show: Callable[[str], None]) -> None:
         self._schema = schema
         self._setup = setup
-        self._tell = tell
+        self._show = show
         self._jobs = BenchJobs(schema, job_ms=setup.job_ms)
         self._rates: dict[str, list[float]] = defaultdict(list)
         self._drain_times: dict[bool, list[_DrainTime]] = defaultdict(list)
@@ -90,19 +90,19 @@ class BenchRun:
 
     async def _round(self, client: Client, name: str) -> None:
         setup = self._setup
-        self._tell(f"{name}: round trips and commits of the server alone")
+        self._show(f"{name}: round trips and commits of the server alone")
         self._queries += await _seconds_of(client, bench_statement("select_one"), QUERIES_PER_ROUND)
         self._commits += await _seconds_of(client, bench_statement("insert_probe"), COMMITS_PER_ROUND)
-        self._tell(f"{name}: adding {setup.one_by_one:,} jobs one by one, {setup.jobs - setup.one_by_one:,} in bulk")
+        self._show(f"{name}: adding {setup.one_by_one:,} jobs one by one, {setup.jobs - setup.one_by_one:,} in bulk")
         await self._add_one_by_one(client, setup.one_by_one)
         await self._add_in_bulk(client, setup.jobs - setup.one_by_one)
-        self._tell(f"{name}: draining them, {setup.concurrency} at once")
+        self._show(f"{name}: draining them, {setup.concurrency} at once")
         await self._drain(client, has_local_queue=False)
         if setup.queue_size:
-            self._tell(f"{name}: the same again, with a local queue of {setup.queue_size:,}")
+            self._show(f"{name}: the same again, with a local queue of {setup.queue_size:,}")
             await self._add_in_bulk(client, setup.jobs, is_measured=False)
             await self._drain(client, has_local_queue=True)
-        self._tell(f"{name}: single jobs for an idle worker")
+        self._show(f"{name}: single jobs for an idle worker")
         await self._call_idle_worker(client)
 
     async def _add_one_by_one(self, client: Client, number: int) -> None:

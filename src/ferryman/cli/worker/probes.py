@@ -66,7 +66,7 @@ def serve_probes(host: str, port: int, everyone: Iterable[Vitals], patience: flo
 class _Server(ThreadingHTTPServer):
     """Ends connections that last too long, and the oldest one if there are too many.
 
-    A new connection is worth more than an old one: probes are answered at once, and whatever is old has no good reason.
+    A new connection is worth more than an old one: probes are answered at once, so an old connection is not a probe.
     """
 
     daemon_threads = True

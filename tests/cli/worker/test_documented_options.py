@@ -17,7 +17,7 @@ from tests.support.commands import RunningCommand
 if TYPE_CHECKING:
     from ferryman import SyncClient
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("cli.md", "deployment.md")}
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
