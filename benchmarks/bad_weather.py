@@ -33,8 +33,8 @@ from ferryman import Client, WorkerRecoveryConfig
 from ferryman.database.pools import CONNECT_TIMEOUT_SECONDS
 from ferryman.database.retrying import LONGEST_PAUSE_SECONDS
 from ferryman.hooks import HookRegistry, JobInterrupted
-from ferryman.queries.recovering import IDLE_SECONDS
-from ferryman.recovery.settings import RecoverySettings
+from ferryman.queries.sweep import IDLE_SECONDS
+from ferryman.recovery.config import RecoverySettings
 from ferryman.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ PATIENCE_SECONDS = 600.0
 RECOVERY: Mapping[str, Any] = {"enabled": True}
 AN_HOUR = 3600.0
 KEEPALIVE_SECONDS = 14.0
-"""After this long without an answer from the worker's machine the server ends the session; settle_beat_session.sql."""
+"""After this long without an answer from the worker's machine the server ends the session; prepare_beat_session.sql."""
 SECONDS_TO_MEASURE = 60.0
 """Within so long, workers know how slow the slowest network is: eight looks must have been slow."""
 SECONDS_BETWEEN_LOOKS = 0.25

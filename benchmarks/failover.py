@@ -21,10 +21,9 @@ from benchmarks.kill.__main__ import SERVER
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.embedded.account import account_for
-from ferryman.embedded.binaries import find_binaries
-from ferryman.embedded.deadline import Deadline
+from ferryman.embedded.binaries import find_binaries, usable_by
+from ferryman.embedded.locks import Deadline
 from ferryman.embedded.programs import run_program
-from ferryman.embedded.shelf import within_reach
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -89,10 +88,10 @@ class Pair:
 
     def _start_standby(self) -> None:
         account = account_for(self._server.folder / "data")
-        programs = within_reach(find_binaries(), account, Deadline.after(SECONDS_TO_START)).folder
+        programs = usable_by(account, find_binaries(), Deadline.after(SECONDS_TO_START)).folder
         data = self._folder / "standby"
         data.mkdir(mode=0o700)
-        account.own(data)
+        account.receive(data)
         copied = run_program(
             [programs / "pg_basebackup", "-D", data, "-d", self.primary, "-R", "-X", "stream", "-c", "fast"], account
         )

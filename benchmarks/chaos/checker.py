@@ -24,9 +24,9 @@ from benchmarks.chaos.past import DELETING, ChaosPast, translated
 from benchmarks.kill import checker as kills
 from benchmarks.kill.checker import FINAL, MAX_CRASHES, Breach, Verdict
 from benchmarks.kill.looking import SCHEMA
-from ferryman import queries
 from ferryman.database.identifiers import SchemaName
-from ferryman.database.statements import Style, load_statement
+from ferryman.database.statements import Style
+from ferryman.queries.inventory import find_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -203,5 +203,5 @@ def deadlocks(past: ChaosPast) -> Iterator[Breach]:
 
 
 def _beginning(name: str) -> str:
-    text: str = load_statement(queries.__name__, name).text(SchemaName(SCHEMA), Style.NUMBERED)
+    text: str = find_query(name).statement.text(SchemaName(SCHEMA), Style.NUMBERED)
     return " ".join(text.split())[:CHARACTERS_TO_KNOW_IT]

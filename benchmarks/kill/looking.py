@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.rows import dict_row
 
-from ferryman.embedded.layout import Layout
+from ferryman.embedded.paths import ServerFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,7 +97,7 @@ class Looking:
     def deadlocks(self) -> list[str]:
         """What the log of an embedded server says about each deadlock in this database."""
         [row] = self._rows("select current_setting('data_directory') as folder, current_database() as name")
-        log = Layout(Path(row["folder"]).parent).log
+        log = ServerFiles(Path(row["folder"]).parent).log
         return deadlocks_in(log.read_text(errors="replace"), row["name"])
 
     def server_version(self) -> str:

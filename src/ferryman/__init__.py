@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         LocalQueueSetMode,
         Observer,
         Plugin,
+        Reject,
         SettleOutcome,
         SettleRefused,
         ShutdownReason,
@@ -214,6 +215,7 @@ __all__ = [
     "Recovery",
     "RecoverySettings",
     "RefetchDelayConfig",
+    "Reject",
     "Repair",
     "Repaired",
     "RescheduleJobOptions",
@@ -292,8 +294,8 @@ if not TYPE_CHECKING:
                 "HookRegistry HookResult Interceptor JobComplete JobFail JobFetch JobInterrupted JobPermanentlyFail "
                 "JobRecovery JobRecoveryResult JobScheduleResult JobStart LocalQueueGetJobsComplete LocalQueueInit "
                 "LocalQueueMode LocalQueueRefetchDelayAbort LocalQueueRefetchDelayExpired "
-                "LocalQueueRefetchDelayStart LocalQueueReturnJobs LocalQueueSetMode Observer Plugin SettleOutcome "
-                "SettleRefused ShutdownReason Skip WorkerInit WorkerRecovered WorkerShutdown WorkerStart"
+                "LocalQueueRefetchDelayStart LocalQueueReturnJobs LocalQueueSetMode Observer Plugin Reject "
+                "SettleOutcome SettleRefused ShutdownReason Skip WorkerInit WorkerRecovered WorkerShutdown WorkerStart"
             ),
             "ferryman.jobs": "Job JobKeyMode JobSpec JobState NewJob RawJobSpec RescheduleJobOptions",
             "ferryman.recovery.config": "INFRASTRUCTURE_RESILIENT_FLAG RecoverySettings WorkerRecoveryConfig",

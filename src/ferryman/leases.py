@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from msgspec.structs import replace
-
 from ferryman.database.sessions import AsyncSession, SyncSession
 from ferryman.errors import LeaseLostError
-from ferryman.queries import working
+from ferryman.queries.settle import complete_claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.steps import Steps
-    from ferryman.queries.working import Key
+    from ferryman.queries.settle import ClaimKey
 
 
 class Lease:
@@ -29,7 +27,7 @@ class Lease:
 
     __slots__ = ("_keys", "_schema", "_worker_id", "is_lost", "is_used", "learn_keys", "on_use")
 
-    def __init__(self, schema: SchemaName, worker_id: str, keys: Sequence[Key]) -> None:
+    def __init__(self, schema: SchemaName, worker_id: str, keys: Sequence[ClaimKey]) -> None:
         self._schema = schema
         self._worker_id = worker_id
         self._keys = [*keys]
@@ -38,7 +36,7 @@ class Lease:
         self.is_used = False
         """Whether the handler has completed the job in a transaction of its own."""
         self.on_use: Callable[[], None] | None = None
-        self.learn_keys: Callable[[], Sequence[Key]] = lambda: self._keys
+        self.learn_keys: Callable[[], Sequence[ClaimKey]] = lambda: self._keys
         """Asks the worker for the keys of the claim as they are by now."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -55,7 +53,7 @@ class Lease:
     def _complete(self, using: Any) -> Steps[None]:
         is_last_try = False
         while True:
-            [(done,)] = yield replace(working.complete_claims(self._worker_id, self._keys), using=using)
+            [(done,)] = yield complete_claims(self._worker_id, self._keys).on(using)
             if done is None:
                 break
             keys = [*self.learn_keys()]

@@ -1,4 +1,4 @@
-"""A child does not outlive its worker, not even one that was killed."""
+"""Ends a child process when its parent process ends, even by SIGKILL."""
 
 from __future__ import annotations
 
@@ -18,23 +18,29 @@ _ORPHANED = 70
 
 
 def die_with_parent(channel: socket.socket, parent_pid: int) -> None:
-    """End this process when its parent is gone. The channel tells it too, but a busy child does not look there."""
+    """End this process when its parent ends.
+
+    The channel to the parent is closed then, too, but a busy child does not read it.
+    """
     if not _ask_the_kernel():
         threading.Thread(target=end_at_hangup, args=(channel,), name="ferryman-lifeline", daemon=True).start()
-    if os.getppid() != parent_pid:  # it died before we asked
+    if os.getppid() != parent_pid:  # it ended before the kernel was asked
         os._exit(_ORPHANED)
 
 
 def end_at_hangup(channel: socket.socket) -> None:
-    """End this process when the other side of the channel is closed altogether."""
+    """Wait until the other side of the channel is closed in both directions, then end this process."""
     poller = select.poll()
-    poller.register(channel, 0)  # a hangup is reported without being asked for
+    poller.register(channel, 0)  # a hangup is always reported
     poller.poll()
     os._exit(_ORPHANED)
 
 
 def _ask_the_kernel() -> bool:
-    """Linux only. A thread would do as well, but code that holds the interpreter's lock would keep it from running."""
+    """Have Linux kill this process when its parent ends. Returns False on other systems.
+
+    A thread would do too, but code that holds the interpreter's lock keeps a thread from running.
+    """
     if sys.platform != "linux":
         return False
     arguments = (ctypes.c_ulong(value) for value in (signal.SIGKILL, 0, 0, 0))

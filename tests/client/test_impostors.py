@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import gc
-import inspect
 import re
-from types import FunctionType
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+import ferryman
 from ferryman import (
     App,
     Client,
@@ -28,7 +29,7 @@ from ferryman import (
 from ferryman.database.addresses import parse_address
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.statements import Statement, Style
-from ferryman.queries import adding, managing, reading, scheduling, working
+from ferryman.queries.inventory import all_queries
 from ferryman.recovery.beat_session import BeatSession
 from tests.support.commands import run_here
 from tests.support.impostors import surrounded
@@ -84,13 +85,15 @@ def installed(empty_database: str) -> Iterator[str]:
 
 def borrowing_statements() -> Iterator[Statement]:
     """Every statement that may run on a connection of the caller's."""
-    yield working.complete_claims("worker", []).statement
-    for module in (adding, managing, reading, scheduling):
-        for function in vars(module).values():
-            if isinstance(function, FunctionType) and "using" in inspect.signature(function).parameters:
-                names = [name for name in function.__code__.co_names if isinstance(vars(module).get(name), Statement)]
-                assert names, function
-                yield from (vars(module)[name] for name in names)
+    names = set()
+    for file in Path(ferryman.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Call(func=called), attr="on")):
+                    names.add(called.attr if isinstance(called, ast.Attribute) else ast.unparse(called))
+    found = [each for each in all_queries() if each.__name__ in names]
+    assert len(found) == len(names) > 20, names
+    yield from (each.statement for each in found)
 
 
 def qualified_statements() -> set[Statement]:

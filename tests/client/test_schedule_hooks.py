@@ -14,7 +14,7 @@ from ferryman.errors import (
     JobScheduleFailedError,
     JobScheduleSkippedError,
 )
-from ferryman.hooks import BeforeJobSchedule, Continue, Fail, HookRegistry, Skip
+from ferryman.hooks import BeforeJobSchedule, Continue, HookRegistry, Reject, Skip
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -63,7 +63,7 @@ async def test_a_skipped_job_is_not_added_and_the_caller_is_told(client: Client,
 
 
 async def test_one_refused_job_keeps_its_whole_batch_out(client: Client, hooks: HookRegistry) -> None:
-    hooks.on(BeforeJobSchedule, lambda event: Fail("no threes") if event.payload == 3 else None)
+    hooks.on(BeforeJobSchedule, lambda event: Reject("no threes") if event.payload == 3 else None)
 
     with pytest.raises(JobScheduleFailedError, match="no threes"):
         await client.add_raw_jobs([RawJobSpec("x", n) for n in range(5)])

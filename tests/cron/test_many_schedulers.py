@@ -29,7 +29,7 @@ SCHEDULERS = 5
 MINUTES = 10_000 if "FERRYMAN_PROOF" in os.environ else 3_000  # read before fixtures hide it
 LONGEST_STEP = 30
 FILL = CrontabFill.hours(6)
-"""Longer than the clocks are apart, and nobody is away for longer."""
+"""Longer than the clocks are apart, and than any scheduler is away."""
 CRONTABS = [
     Crontab(parse_timer("* * * * *"), "tick", fill=FILL),
     Crontab(parse_timer("*/7 * * * *"), "seventh", id="sevenths", fill=FILL, queue_name="seven"),

@@ -1,4 +1,4 @@
-"""A scheduler in the background, as a worker has it: it waits, goes on through trouble, and costs little."""
+"""A scheduler in the background, as in a worker: it waits, survives database errors, and costs little."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import psycopg
 
 import ferryman.cron.scheduler
 from ferryman import App, CrontabFill, WorkerContext
-from ferryman.cron.clock import ManualClock, SystemClock
+from ferryman.cron.clock import SystemClock
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.hooks import CronJobScheduled, HookRegistry
+from tests.support.clock import ManualClock
 from tests.support.logs import logged
 from tests.support.schedulers import HOUR, MINUTE, NOON, fired, known, make_known, scheduler_at
 from tests.support.waiting import end_sessions_that_wait, somebody_waits_for_a_lock, until
@@ -52,7 +53,7 @@ async def test_it_wakes_at_each_minute(client: Client, connection: psycopg.Conne
 async def test_a_worker_schedules_the_crontabs_of_its_options_and_of_its_app_beside_its_jobs(
     database: str, client: Client, connection: psycopg.Connection
 ) -> None:
-    """Jobs that are added while it runs are run as well: scheduling and working go on together."""
+    """Jobs that are added while it runs are run too: scheduling and working happen together."""
     ran: list[str] = []
     app = App(database)
 

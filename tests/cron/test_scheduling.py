@@ -1,4 +1,4 @@
-"""One scheduler: what it adds, when, and what it says about it."""
+"""A single scheduler: the jobs that it adds, when, and what it logs."""
 
 from __future__ import annotations
 

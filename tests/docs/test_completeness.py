@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
-from ferryman import Client, JobSpec, WorkerContext, WorkerOptions, WorkerShutdownConfig, errors, hooks
+from ferryman import Client, JobSpec, JobState, WorkerContext, WorkerOptions, WorkerShutdownConfig, errors, hooks
 from ferryman.cli.program import program
-from ferryman.recovery.settings import RecoverySettings
+from ferryman.recovery.config import RecoverySettings
 from ferryman.tasks.decorator import TaskDecorator
 from ferryman.worker import LocalQueueConfig, RefetchDelayConfig
 
@@ -139,6 +139,14 @@ def test_every_method_of_a_client_is_on_some_page(name: str) -> None:
     assert name in {"pool", "schema"} or any(re.search(rf"\b{name}\b", page) for page in pages)
 
 
+def test_the_picture_of_the_concepts_has_every_state_of_a_job_and_no_other() -> None:
+    page = (DOCS / "concepts.md").read_text(encoding="utf-8")
+    picture = re.search(r"```mermaid\nstateDiagram-v2\n(.*?)```", page, re.DOTALL)[1]  # type: ignore[index]
+    outer = re.sub(r" as running \{.*?\n    \}\n", "\n", picture, flags=re.DOTALL)
+    named = {name for pair in re.findall(r"\b(\w+) -->|--> (\w+):", outer) for name in pair if name}
+    assert named == {state.value for state in JobState}
+
+
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 
@@ -148,7 +156,10 @@ def logged_events() -> Iterator[str]:
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match call:
                 case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="logger" | "log"), attr=level)
+                    func=ast.Attribute(
+                        value=ast.Name(id="logger" | "log") | ast.Attribute(attr="logger" | "_logger" | "log" | "_log"),
+                        attr=level,
+                    )
                     | ast.Name(id="log_with_traceback" as level)
                 ) if level in {*LEVELS, "log_with_traceback"}:
                     extra = next((ast.unparse(each.value) for each in call.keywords if each.arg == "extra"), "")

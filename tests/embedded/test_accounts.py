@@ -13,8 +13,8 @@ import pytest
 
 from ferryman.embedded import EmbeddedPostgres, ServerBinaries, find_binaries, folders
 from ferryman.embedded.account import Account, account_for
-from ferryman.embedded.deadline import Deadline
-from ferryman.embedded.shelf import within_reach
+from ferryman.embedded.binaries import usable_by
+from ferryman.embedded.locks import Deadline
 from ferryman.errors import EmbeddedServerError
 from tests.support.embedded_processes import USER, copy_package, running_postmaster, until_quiet
 from tests.support.network import find_pgbouncer
@@ -81,7 +81,7 @@ def closed_binaries(spare_folder: Path, open_folder: Path, monkeypatch: pytest.M
 
     After the spare folder, whose server may be made for it: its programs do not belong into the folder of this test.
     """
-    monkeypatch.setattr(folders, "OF_ROOT", open_folder / "root")
+    monkeypatch.setattr(folders, "ROOTS_FOLDER", open_folder / "root")
     found = find_binaries()
     closed = open_folder / "closed"
     closed.mkdir(mode=0o700)
@@ -99,14 +99,14 @@ def test_programs_that_only_root_can_reach_are_copied_once(closed_binaries, spar
         [copy] = (open_folder / "root" / "programs").glob("*/")
 
     made_at = copy.stat().st_ctime_ns
-    again = within_reach(closed_binaries, account_for(spare_folder / "data"), Deadline.after(60))
+    again = usable_by(account_for(spare_folder / "data"), closed_binaries, Deadline.after(60))
     assert again.folder.is_relative_to(copy)
     assert copy.stat().st_ctime_ns == made_at
 
 
 @as_root
 def test_a_copy_of_programs_whose_original_is_gone_is_removed_unless_a_server_runs_from_it(open_folder, monkeypatch):
-    monkeypatch.setattr(folders, "OF_ROOT", open_folder / "root")
+    monkeypatch.setattr(folders, "ROOTS_FOLDER", open_folder / "root")
     closed = open_folder / "closed"
     closed.mkdir(mode=0o700)
 
@@ -115,7 +115,7 @@ def test_a_copy_of_programs_whose_original_is_gone_is_removed_unless_a_server_ru
         folder.mkdir(parents=True)
         shutil.copy(shutil.which("sleep"), folder / "postgres")
         binaries = ServerBinaries(folder, "17.2", "wheel", (folder.parent,))
-        return within_reach(binaries, account_for(open_folder / "none"), Deadline.after(60)).folder / "postgres"
+        return usable_by(account_for(open_folder / "none"), binaries, Deadline.after(60)).folder / "postgres"
 
     kept, idle, running = map(copied, ("kept", "idle", "running"))
     shutil.rmtree(closed / "idle")
@@ -137,7 +137,7 @@ def test_programs_that_cannot_be_copied_are_refused_by_name(open_folder):
     binaries = ServerBinaries(closed, "17.2", "argument")
 
     with pytest.raises(EmbeddedServerError, match=f"cannot run the programs in {closed}"):
-        within_reach(binaries, account_for(open_folder / "none"), Deadline.after(60))
+        usable_by(account_for(open_folder / "none"), binaries, Deadline.after(60))
 
 
 def python_for(account: pwd.struct_passwd) -> str:
@@ -156,9 +156,9 @@ def python_for(account: pwd.struct_passwd) -> str:
 def nobody(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """What it takes to run a user of the server as nobody."""
     account = pwd.getpwnam("nobody")
-    monkeypatch.setattr(folders, "OF_ROOT", open_folder / "root")
+    monkeypatch.setattr(folders, "ROOTS_FOLDER", open_folder / "root")
     as_account = Account(account.pw_name, account.pw_uid, account.pw_gid)
-    programs = within_reach(find_binaries(), as_account, Deadline.after(60))
+    programs = usable_by(as_account, find_binaries(), Deadline.after(60))
     library = copy_package(open_folder)
     return {
         "python": python_for(account),

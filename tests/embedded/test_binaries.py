@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ferryman.embedded import ServerBinaries, candidates, find_binaries
+from ferryman.embedded import ServerBinaries, binaries, find_binaries
 from ferryman.errors import EmbeddedServerError
 
 Install = Callable[..., Path]
@@ -35,9 +35,9 @@ def only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
     """Make the made-up places the only ones there are, in the usual order."""
 
     def look_in(*, path: Path = tmp_path, system: str = "nothing") -> None:
-        monkeypatch.delenv(candidates.SETTING, raising=False)
-        monkeypatch.setattr(candidates, "WHEELS", {})
-        monkeypatch.setattr(candidates, "SYSTEM_PLACES", (f"{tmp_path}/{system}",))
+        monkeypatch.delenv(binaries.SETTING, raising=False)
+        monkeypatch.setattr(binaries, "WHEELS", {})
+        monkeypatch.setattr(binaries, "SYSTEM_PLACES", (f"{tmp_path}/{system}",))
         monkeypatch.setenv("PATH", str(path))
 
     return look_in

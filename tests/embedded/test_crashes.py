@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from ferryman.embedded import EmbeddedPostgres
 from ferryman.embedded.account import account_for
-from ferryman.embedded.supervised import HOPELESS_STARTS
+from ferryman.embedded.postmaster import HOPELESS_STARTS
 from tests.support.embedded_processes import (
     failing_programs,
     has_backends,

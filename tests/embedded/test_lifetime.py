@@ -12,8 +12,8 @@ import pytest
 
 from ferryman import Client
 from ferryman.embedded import EmbeddedPostgres
-from ferryman.embedded.layout import Layout
 from ferryman.embedded.locks import is_locked
+from ferryman.embedded.paths import ServerFiles
 from ferryman.errors import EmbeddedServerError
 from tests.support.embedded_processes import (
     is_quiet,
@@ -53,7 +53,7 @@ def test_a_second_process_joins_the_same_server(server, join):
 
 
 async def test_a_client_that_is_cancelled_while_the_server_starts_leaves_it(spare_folder, open_folder, monkeypatch):
-    gate, leases = open_folder / "gate", Layout(spare_folder).leases
+    gate, leases = open_folder / "gate", ServerFiles(spare_folder).leases
     monkeypatch.setenv("FERRYMAN_POSTGRES_BIN", str(waiting_programs(open_folder, "postgres", gate)))
     opening = asyncio.create_task(Client(f"embedded:{spare_folder}").open())
     await until(lambda: watchdogs(spare_folder), "the server is being started")

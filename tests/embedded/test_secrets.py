@@ -9,8 +9,7 @@ import psycopg
 import pytest
 
 from ferryman.embedded import EmbeddedPostgres
-from ferryman.embedded.layout import Layout
-from ferryman.embedded.place import read_place
+from ferryman.embedded.paths import ServerFiles, read_place
 from tests.support.embedded_processes import (
     command_lines,
     running_postmaster,
@@ -102,7 +101,7 @@ def test_only_the_owner_reads_the_log(server, folder):
 def test_a_socket_folder_that_somebody_else_put_in_our_place_is_not_used(join, folder):
     user = join(linger=0)
     user.joined()
-    place = read_place(Layout(folder))
+    place = read_place(ServerFiles(folder))
     user.leave()
     until_quiet(folder)
 

@@ -7,8 +7,7 @@ import psycopg
 import pytest
 
 from ferryman.embedded import EmbeddedPostgres
-from ferryman.embedded.layout import Layout
-from ferryman.embedded.place import read_place
+from ferryman.embedded.paths import ServerFiles, read_place
 from ferryman.errors import EmbeddedServerError
 from tests.support.embedded_processes import until_quiet
 
@@ -35,7 +34,7 @@ def test_a_setting_that_postgres_refuses_is_quoted_and_does_no_harm(folder):
     with pytest.raises(EmbeddedServerError, match=r'invalid value for parameter "work_mem": "a lot"'):
         EmbeddedPostgres(folder, settings={"work_mem": "a lot"}).start()
     until_quiet(folder)
-    assert not Path(read_place(Layout(folder)).socket_folder).exists()
+    assert not Path(read_place(ServerFiles(folder)).socket_folder).exists()
 
     with EmbeddedPostgres(folder, linger=timedelta(0)) as server, psycopg.connect(server.dsn) as db:
         assert db.execute("select 1").fetchone() == (1,)

@@ -6,8 +6,7 @@ import psycopg
 import pytest
 
 from ferryman.embedded import EmbeddedPostgres, ServerBinaries, find_binaries
-from ferryman.embedded.binaries import OLDEST_MAJOR, probe
-from ferryman.embedded.candidates import installed_candidates
+from ferryman.embedded.binaries import OLDEST_MAJOR, installed_candidates, probe
 from ferryman.errors import EmbeddedServerError
 from tests.support.embedded_processes import until_quiet
 

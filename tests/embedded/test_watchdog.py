@@ -8,8 +8,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from ferryman.embedded import logfile
-from ferryman.embedded.logfile import LogFile
+from ferryman.embedded import programs
+from ferryman.embedded.programs import LogFile
 from tests.support.embedded_processes import (
     USER,
     copy_package,
@@ -119,7 +119,7 @@ def files_of(pid: int) -> set[str]:
 
 
 def test_a_log_that_grew_too_large_is_put_aside(tmp_path, monkeypatch):
-    monkeypatch.setattr(logfile, "LARGEST_BYTES", 10)
+    monkeypatch.setattr(programs, "LARGEST_LOG_BYTES", 10)
     log = LogFile(tmp_path / "server.log")
     with log.append() as file:
         file.write(b"much has happened")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 A_MOMENT = timedelta(milliseconds=1)
-"""Nobody can have been silent for longer than the server has been up, and that of the tests is young."""
+"""No worker can be silent for longer than the server has been up, and the tests' server started just now."""
 
 
 def sweep(client: SyncClient) -> None:
@@ -21,11 +21,11 @@ def sweep(client: SyncClient) -> None:
 
 
 def look(client: SyncClient, check: str, limits: HealthLimits | None = None) -> tuple[Finding, ...]:
-    """What this check tells."""
+    """The findings of this check."""
     return client.check_health(limits=limits).of(check)
 
 
 def one(client: SyncClient, check: str, limits: HealthLimits | None = None) -> Finding:
-    """The only thing that this check tells."""
+    """The only finding of this check."""
     (finding,) = look(client, check, limits)
     return finding

@@ -1,4 +1,4 @@
-"""Jobs that nobody would ever see or run, and what is left behind by others."""
+"""Jobs that no worker would ever claim, and leftovers of others."""
 
 from __future__ import annotations
 

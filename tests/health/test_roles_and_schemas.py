@@ -152,7 +152,7 @@ def test_a_check_that_fails_is_a_finding_and_the_others_are_made(
 
     assert _bad(report) == {"poisoned_jobs": Severity.WARNING}
     [finding] = report.of("poisoned_jobs")
-    assert finding.seen == "could not be looked at: column crash.decision does not exist"
+    assert finding.seen == "could not be checked: column crash.decision does not exist"
     assert report.of("leftovers")[0].severity is Severity.OK
 
 

@@ -18,7 +18,7 @@ from ferryman.database.statements import Style
 from ferryman.errors import ConfigurationError
 from ferryman.health.server_checks import check_horizon, check_server
 from ferryman.health.subject import Subject
-from ferryman.queries.working import complete_claims
+from ferryman.queries.settle import complete_claims
 from ferryman.worker.claiming.claims import EPOCH
 from tests.health.looking import look, one
 from tests.support.beats import over_tcp
@@ -42,19 +42,19 @@ SNAPSHOT = "select count(*) from graphile_worker._private_jobs"
 
 @pytest.fixture(autouse=True)
 def _faultless_minor() -> None:
-    """Here the faults of minors are told."""
+    """Let the check of the server report the faults of minors here."""
 
 
 @pytest.fixture
 def database(sick_server: EmbeddedPostgres) -> Iterator[str]:
-    """Nobody else uses the server: what these tests do to it concerns everybody."""
+    """No other test uses the server: these tests affect all of its databases."""
     with fresh_database(sick_server, alone=True) as dsn:
         yield dsn
 
 
 @pytest.fixture
 def other(database: str) -> Iterator[psycopg.Connection]:
-    """A session with a transaction that somebody forgot."""
+    """A session with a forgotten transaction."""
     with psycopg.connect(database, application_name="report") as opened:
         opened.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         yield opened
@@ -296,7 +296,7 @@ def test_the_version_of_this_very_server_is_judged(sync_client: SyncClient, conn
 
 
 def _judged(version: int, *, is_standby: bool = False) -> Finding:
-    """What the check of the server makes of what such a server would answer."""
+    """The finding about a server with this version."""
     steps = check_server(Subject(SchemaName("graphile_worker"), HealthLimits()))
     next(steps)
     with pytest.raises(StopIteration) as stopped:
@@ -306,7 +306,7 @@ def _judged(version: int, *, is_standby: bool = False) -> Finding:
 
 
 def test_limits_must_be_more_than_nothing() -> None:
-    with pytest.raises(ConfigurationError, match="pinned_for must be more than nothing"):
+    with pytest.raises(ConfigurationError, match="pinned_for must be positive"):
         HealthLimits(pinned_for=timedelta())
 
 
@@ -335,7 +335,7 @@ def test_a_server_that_looks_for_deadlocks_after_a_second_is_well(sync_client: S
     finding = one(sync_client, "deadlock_timeout")
 
     assert finding.severity is Severity.OK
-    assert finding.seen == "deadlocks are looked for after 1,000 ms for this session"
+    assert finding.seen == "PostgreSQL looks for deadlocks after 1,000 ms for this session"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Numbers that run out, rows that nobody removes, names that nobody uses."""
+"""Sequences that run out, dead rows that are not removed, unused queues and tasks."""
 
 from __future__ import annotations
 

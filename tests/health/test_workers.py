@@ -1,4 +1,4 @@
-"""Workers that are silent, and locks that nobody takes off."""
+"""Silent workers, and locks that are never released."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from ferryman import HealthLimits, JobSpec, Repair, Severity
 from ferryman.health import worker_checks
-from ferryman.queries import beating, recovering
+from ferryman.queries.advisory_locks import SWEEP_LOCK_CLASS, WATCH_CLASS, watch_key
 from tests.health.looking import A_MOMENT, look, one, sweep
 from tests.support.beats import SteppedLife
 from tests.support.waiting import somebody_waits_for_a_lock, until
@@ -275,10 +275,10 @@ def test_a_session_that_holds_a_lock_of_recovery_and_is_no_worker_is_named(
     assert one(sync_client, "recovery_locks").severity is Severity.OK
     connection.execute("set application_name = 'a stranger'")
     if lock == "sweep":
-        connection.execute("select pg_advisory_lock(%s, hashtext('graphile_worker'))", [recovering.SWEEP_LOCK_CLASS])
+        connection.execute("select pg_advisory_lock(%s, hashtext('graphile_worker'))", [SWEEP_LOCK_CLASS])
     else:
         monkeypatch.setattr(worker_checks, "HELD_SECONDS", 0.0)
-        keys = [beating.WATCH_CLASS, beating.watch_key(sync_client.schema)]
+        keys = [WATCH_CLASS, watch_key(sync_client.schema)]
         connection.execute("select pg_advisory_lock(%s, %s)", keys)
 
     finding = one(sync_client, "recovery_locks")
@@ -292,9 +292,7 @@ def test_a_sweep_and_a_worker_that_watches_are_no_strangers(
     sync_client: SyncClient, connection: psycopg.Connection, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with connection.transaction():
-        connection.execute(
-            "select pg_advisory_xact_lock(%s, hashtext('graphile_worker'))", [recovering.SWEEP_LOCK_CLASS]
-        )
+        connection.execute("select pg_advisory_xact_lock(%s, hashtext('graphile_worker'))", [SWEEP_LOCK_CLASS])
         assert one(sync_client, "recovery_locks").severity is Severity.OK
 
     monkeypatch.setattr(worker_checks, "HELD_SECONDS", 0.0)

@@ -21,7 +21,7 @@ from ferryman import SweepStaleWorkersOptions, SyncClient
 from ferryman.database.addresses import parse_address
 from ferryman.database.pools import open_sync_pool
 from ferryman.database.sessions import SyncSession
-from ferryman.queries import working
+from ferryman.queries.claim import claim_jobs, read_clock, renew_claims, return_lost_claims
 from ferryman.worker.claiming.claims import Claim
 from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Settlement, Snoozed, Unstarted
 from ferryman.worker.settling.writers import completion, giving_back
@@ -93,9 +93,7 @@ class Stage:
     def claim(self, skew: int) -> Claim:
         [now] = [row["now"] for row in self.tables.query("select clock_timestamp() as now")]
         [task] = [row["id"] for row in self.tables.query(TASK)]
-        call = working.claim_jobs(
-            WORKER, [task], wanted=1, window=10, now=now + timedelta(seconds=skew), forbidden_flags=None
-        )
+        call = claim_jobs(WORKER, [task], wanted=1, window=10, now=now + timedelta(seconds=skew), forbidden_flags=None)
         self.fetch(call)
         [held] = self.tables.query(
             "select id, extract(epoch from locked_at) * 1000000 as token from graphile_worker._private_jobs"
@@ -105,8 +103,8 @@ class Stage:
         return Claim(held["id"], task, "{}", None, int(held["token"]), WORKER, (), 0)
 
     def renew(self, claim: Claim) -> None:
-        [[token]] = self.fetch(working.read_clock())
-        [(_, result)] = self.fetch(working.renew_claims(WORKER, claim.keys, token))
+        [[token]] = self.fetch(read_clock())
+        [(_, result)] = self.fetch(renew_claims(WORKER, claim.keys, token))
         assert result == "renewed"
         claim.later_tokens = (*claim.later_tokens, token)
 
@@ -127,7 +125,7 @@ class Stage:
             case "swept by the function":
                 self.tables.query("select graphile_worker.recover_dead_worker_jobs(array[%s])", WORKER)
             case "reply lost":
-                self.fetch(working.return_lost_claims(WORKER, after=None, known=()))
+                self.fetch(return_lost_claims(WORKER, after=None, known=()))
             case _:
                 settle = completion if ending == "completed" else giving_back
                 self.fetch(settle([Settlement(claim, SETTLED[ending])]))

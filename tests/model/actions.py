@@ -12,13 +12,15 @@ import pytest
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.hooks import HookRegistry
 from ferryman.jobs import JobKeyMode, JobSpec
-from ferryman.queries import beating, working
+from ferryman.queries.beat import look_at_workers, pulse, register_worker, rejoin_worker
+from ferryman.queries.claim import register_tasks
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG, WorkerRecoveryConfig
-from ferryman.recovery.metadata import worker_metadata
-from ferryman.recovery.observer import Dead, Observer, Sign
+from ferryman.recovery.membership import worker_metadata
+from ferryman.recovery.observer import Dead, Sign, SilenceObserver
 from ferryman.recovery.policies import own_policies, store_policies
+from ferryman.recovery.sweep_plan import Sweep
 from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
-from ferryman.recovery.sweeping import Sweep, sweep_once
+from ferryman.recovery.sweeping import sweep_once
 from ferryman.worker.claiming.claims import task_ids
 from ferryman.worker.settling.outcomes import Failed
 from ferryman.worker.settling.settler import Settler
@@ -64,7 +66,9 @@ class Actions:
         self.added: set[int] = set()
         self.dead: dict[str, Dead] = {}
         self.is_away = False
-        self.observer = Observer(grace=GRACE, silences=[CLAIMED_THRESHOLD], settling=GRACE, longest_gap=2.0 * LOOK)
+        self.observer = SilenceObserver(
+            grace=GRACE, silences=[CLAIMED_THRESHOLD], settling=GRACE, longest_gap=2.0 * LOOK
+        )
         self.model_observer = ModelObserver(GRACE, 2.0 * LOOK)
         self.reports: dict[Claim, tuple[Outcome, bool]] = {}
 
@@ -90,7 +94,7 @@ class Actions:
             policies=POLICIES,
         )
         self._pass()
-        numbers = task_ids(self.database.fetch(working.register_tasks([*POLICIES])))
+        numbers = task_ids(self.database.fetch(register_tasks([*POLICIES])))
         self.task_ids = {name: number for number, name in numbers.items()}
         self.database.run(store_policies(app.tasks.values()))
         self._register(self.watcher)
@@ -178,7 +182,7 @@ class Actions:
         if not worker.registers:
             return
         self._open_session(worker)
-        self.database.fetch(beating.register_worker(worker.id, self._metadata(worker)))
+        self.database.fetch(register_worker(worker.id, self._metadata(worker)))
         self._note_registered(worker)
 
     def _metadata(self, worker: Worker) -> dict[str, Any]:
@@ -225,11 +229,9 @@ class Actions:
             return
         if worker.kind != "rust" and worker.session_key not in self.oracle.sessions:
             self._open_session(worker)
-            is_registered = bool(self.database.fetch(beating.rejoin_worker(worker.id, self._metadata(worker))))
+            is_registered = bool(self.database.fetch(rejoin_worker(worker.id, self._metadata(worker))))
         else:
-            [(is_registered, *_)] = self.database.fetch(
-                beating.pulse(worker.id, is_due=True, watch_step="none", watch_key=0)
-            )
+            [(is_registered, *_)] = self.database.fetch(pulse(worker.id, is_due=True, watch_step="none", watch_key=0))
         self._has_heard(worker, is_registered)
 
     def _has_heard(self, worker: Worker, is_registered: bool) -> None:
@@ -326,7 +328,7 @@ class Actions:
         self.reports |= {settlement.claim: (settlement.outcome, False) for settlement in refused}
 
     def _look(self) -> None:
-        call = beating.look(
+        call = look_at_workers(
             self.watcher.id, is_due=True, watch_step="keep", watch_key=0, is_full=True, old_after=float(LOOK)
         )
         rows = self.database.fetch(call)

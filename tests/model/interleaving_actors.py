@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ferryman.database.failures import sqlstate_of
 from ferryman.errors import LeaseLostError
 from ferryman.leases import Lease
-from ferryman.queries import working
+from ferryman.queries.claim import claim_jobs, read_clock, return_lost_claims
 from ferryman.worker.claiming.claims import claimed_from_rows
 from ferryman.worker.claiming.renewal import LongJobs
 from ferryman.worker.running.start_marks import StartMarks
@@ -130,12 +130,12 @@ class Worker:
         await self.cut_off.fetch(self._claim(task_ids, **given))
 
     def _claim(self, task_ids: Sequence[int], **given: Any) -> Call:
-        return working.claim_jobs(self.id, task_ids, now=None, forbidden_flags=None, **given)
+        return claim_jobs(self.id, task_ids, now=None, forbidden_flags=None, **given)
 
     async def return_lost(self) -> bool:
         """Give back what it never heard of. True if nothing is left."""
         assert self.suspicion
-        call = working.return_lost_claims(self.id, after=None, known=self.keys)
+        call = return_lost_claims(self.id, after=None, known=self.keys)
         [(_, is_any_left)] = await self.claiming.fetch(call)
         return not is_any_left
 
@@ -196,7 +196,7 @@ class _Renewals(LongJobs):
 
     async def _fetch(self, call: Call) -> Sequence[Row]:
         # Not at a gate, which is for the statement that follows.
-        is_clock = call.statement is working.read_clock().statement
+        is_clock = call.statement is read_clock().statement
         return self._worker.conductor.ask(CLOCK) if is_clock else await self._worker.aside.fetch(call)
 
     def _take(self, claim: Claim, result: str) -> None:

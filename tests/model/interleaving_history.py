@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ferryman.queries import recovering
-from ferryman.queries.working import Search
+from ferryman.queries.claim import ClaimStatement
+from ferryman.queries.sweep import forget_dead_workers, lock_interrupted_jobs, recover_jobs
 from ferryman.worker.settling.outcomes import Completed
 from tests.model.interleaving_actors import FAILED, Answers, Other, Worker, one_per_job
 from tests.model.interleaving_ledger import Ledger
@@ -126,7 +126,7 @@ class History:
         self,
         worker: Worker,
         *,
-        search: Search = Search.FRONT,
+        search: ClaimStatement = ClaimStatement.FRONT,
         wanted: int = 1,
         window: int = 100,
         lent: Sequence[Claim] = (),
@@ -150,7 +150,7 @@ class History:
         self,
         worker: Worker,
         *,
-        search: Search = Search.FRONT,
+        search: ClaimStatement = ClaimStatement.FRONT,
         wanted: int = 1,
         window: int = 100,
         stop: Gate | None = None,
@@ -313,15 +313,15 @@ class History:
 
         async def work(line: Line) -> set[int]:
             if locks:
-                await line.fetch(recovering.lock_interrupted_jobs([worker.id], after=0, batch=500))
-            self.witness["swept"] += len(await line.fetch(recovering.recover_jobs("sweeper", decisions)))
+                await line.fetch(lock_interrupted_jobs([worker.id], after=0, batch=500))
+            self.witness["swept"] += len(await line.fetch(recover_jobs("sweeper", decisions)))
             return set()
 
         self._act(self.sweeper, work, ends=ends, may_wait=False, stop=stop)
 
     def forget_worker(self, worker: Worker, *, ends: bool | None = None, stop: Gate | None = None) -> None:
         """Free the queues that a worker holds without a job, as sweeps do at last."""
-        call = recovering.forget_dead_workers([{"id": worker.id, "reason": "silent", "recovered_jobs": 0}])
+        call = forget_dead_workers([{"id": worker.id, "reason": "silent", "recovered_jobs": 0}])
 
         async def work(line: Line) -> set[int]:
             await line.fetch(call)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from ferryman.queries.working import Search
+from ferryman.queries.claim import ClaimStatement
 from ferryman.worker.settling.outcomes import Failed, Snoozed, Unstarted
 from tests.model.interleaving_history import OTHERS, USES_OF_JOBS, USES_OF_QUEUES, WORKERS, History
 from tests.model.interleaving_lines import Gate
@@ -35,7 +35,7 @@ stopping = {"stop": st.sampled_from([None] * 6 + [*Gate])}
 holding = {"ends": st.sampled_from([None, None, None, True, False])}
 ending = {"ends": st.sampled_from([None, True, True, False])}
 searching = {
-    "search": st.sampled_from([Search.FRONT.name, Search.PLAIN.name, Search.BY_TASK.name]),
+    "search": st.sampled_from([ClaimStatement.FRONT.name, ClaimStatement.PLAIN.name, ClaimStatement.BY_TASK.name]),
     "wanted": counts,
     "window": st.sampled_from([100, 2]),
 }
@@ -149,11 +149,11 @@ class Interleavings(RuleBasedStateMachine):
 
     def _claim(self, worker: Worker, *, search: str, lends: int, **given: Any) -> None:
         if worker.claiming.is_idle:
-            self.history.claim(worker, search=Search[search], lent=worker.plain[:lends], **given)
+            self.history.claim(worker, search=ClaimStatement[search], lent=worker.plain[:lends], **given)
 
     def _claim_unheard(self, worker: Worker, *, search: str, **given: Any) -> None:
         if worker.claiming.is_idle and worker.cut_off.is_idle:
-            self.history.claim_unheard(worker, search=Search[search], **given)
+            self.history.claim_unheard(worker, search=ClaimStatement[search], **given)
 
     def _look_for_lost_claims(self, worker: Worker, **given: Any) -> None:
         if worker.suspicion and worker.claiming.is_idle and not worker.is_renewing:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ferryman.jobs import JobKeyMode, RescheduleJobOptions
-from ferryman.queries import working
+from ferryman.queries.claim import ClaimStatement
 from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
 from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
 from ferryman.worker.claiming.claims import claimed_from_rows
@@ -148,10 +148,10 @@ class Histories(Actions, RuleBasedStateMachine):
         pick=picks,
         wanted=st.integers(1, 4),
         window=st.sampled_from([100, 2]),
-        search=st.sampled_from(working.Search),
+        search=st.sampled_from(ClaimStatement),
         passing=st.integers(0, 2),
     )
-    def claim_otherwise(self, pick: int, wanted: int, window: int, search: working.Search, passing: int) -> None:
+    def claim_otherwise(self, pick: int, wanted: int, window: int, search: ClaimStatement, passing: int) -> None:
         """As workers do when many jobs of others stand in front; and with a narrow window, as if they did.
 
         Finished jobs without a queue are completed in passing.
@@ -165,14 +165,13 @@ class Histories(Actions, RuleBasedStateMachine):
         ][:passing]
         self.database.do(worker.claimer.give_back_lost())
         self._give_back_unheard(worker)
-        call = working.claim_jobs(
+        call = search.value(
             worker.id,
             [self.task_ids[name] for name in worker.tasks],
             wanted=wanted,
             window=window,
             now=None,
             forbidden_flags=worker.forbidden_flags,
-            search=search,
             done=[held.fence[1:] for held in done],
         )
         claimed = claimed_from_rows(self.database.fetch(call), worker.id)

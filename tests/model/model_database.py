@@ -17,8 +17,9 @@ from ferryman.database.sessions import SyncSession
 from ferryman.database.statements import Style
 from ferryman.database.steps import Wait
 from ferryman.errors import DatabaseUnavailableError
-from ferryman.queries import beating
-from ferryman.queries.working import Search
+from ferryman.queries.advisory_locks import SESSION_CLASS
+from ferryman.queries.beat import hold_session_key
+from ferryman.queries.claim import ClaimStatement
 from tests.support.stand_ins import stand_in_for
 
 if TYPE_CHECKING:
@@ -191,13 +192,13 @@ class ModelDatabase:
 
     def hold_session(self, key: int) -> None:
         """Take the session lock of a worker. One connection stands for the sessions of all."""
-        call = beating.hold_session_key(key)
+        call = hold_session_key(key)
         text = call.statement.text(self.client.schema, Style.NUMBERED)
         assert self._other.execute(text, call.statement.ordered(call.parameters)).fetchone() == (True,)
 
     def lose_session(self, key: int) -> None:
         """End the session of a worker."""
-        self._other.execute("select pg_advisory_unlock($1::int, $2::int)", (beating.SESSION_CLASS, key))
+        self._other.execute("select pg_advisory_unlock($1::int, $2::int)", (SESSION_CLASS, key))
 
     def lose_all_sessions(self) -> None:
         """End the sessions of all workers."""
@@ -231,7 +232,7 @@ class Line:
 
     async def fetch(self, call: Call) -> Sequence[Row]:
         rows = self._database.fetch(call)
-        is_followed = call.statement is Search.PLAIN.value and len(rows) == 1
+        is_followed = call.statement is ClaimStatement.PLAIN.value and len(rows) == 1
         if self.loses_reply and not is_followed:
             raise DatabaseUnavailableError("the reply was lost")
         return rows

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from ferryman.queries import working
-from ferryman.queries.working import Search
+from ferryman.queries.claim import ClaimStatement
+from ferryman.worker.settling import writers
 from ferryman.worker.settling.outcomes import Unstarted
 from tests.model.interleaving_actors import FAILED
 from tests.model.interleaving_history import Cast, History
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.claims
 @pytest.fixture
 def cast(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cast]:
     # A settlement waits for as long as it takes: with a limit, real time would decide.
-    monkeypatch.setattr(working, "PATIENCE", None)
+    monkeypatch.setattr(writers, "PATIENCE", None)
     with Conductor(database) as conductor:
         yield Cast(conductor)
 
@@ -115,9 +115,9 @@ def test_a_late_settlement_leaves_a_queue_alone_that_has_changed_hands(
 
 @pytest.mark.parametrize("is_shared", [False, True])
 @pytest.mark.parametrize("stop", [Gate.SNAPSHOT, Gate.JOBS])
-@pytest.mark.parametrize("search", [Search.FRONT, Search.BY_TASK])
+@pytest.mark.parametrize("search", [ClaimStatement.FRONT, ClaimStatement.BY_TASK])
 def test_a_claim_leaves_a_queue_alone_whose_waiting_job_has_moved(
-    history: History, search: Search, stop: Gate, is_shared: bool
+    history: History, search: ClaimStatement, stop: Gate, is_shared: bool
 ) -> None:
     """A row that several transactions have marked does not tell who they were."""
     worker, [other, *neighbours] = history.workers[0], history.others

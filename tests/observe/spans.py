@@ -33,7 +33,7 @@ class Spans:
         return tracer.start_as_current_span(name)
 
     def named(self, name: str) -> list[ReadableSpan]:
-        """Those of this name, in the order of their ends."""
+        """The spans of this name, in the order of their ends."""
         return [span for span in self._ended.get_finished_spans() if span.name == name]
 
     def only(self, name: str) -> ReadableSpan:
@@ -48,7 +48,7 @@ class Spans:
 
     @staticmethod
     def of_no_sdk(monkeypatch: pytest.MonkeyPatch) -> Tracer:
-        """What a program gets that has set up no SDK. The examples of a page may have set one up in this process."""
+        """The tracer of a program without an SDK. The examples of a page may have set one up in this process."""
         monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
         return trace.ProxyTracer("tests")
 
@@ -59,7 +59,7 @@ class Spans:
 
     @staticmethod
     def in_rust_shape(span: ReadableSpan) -> dict[str, Any]:
-        """What the Rust worker would write for this span."""
+        """The key that the Rust worker would write for this span."""
         context = span.get_span_context()
         assert context is not None
         return {

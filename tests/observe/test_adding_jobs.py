@@ -1,4 +1,4 @@
-"""Jobs that are added while a span is active: what is told of it, and what is stored."""
+"""Jobs that are added while a span is active: their spans, and what is stored."""
 
 from __future__ import annotations
 

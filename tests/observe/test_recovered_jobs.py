@@ -1,4 +1,4 @@
-"""Attempts whose worker died: the worker that recovers their jobs tells of them, and the next attempt names them."""
+"""Attempts whose worker died: the worker that recovers a job makes a span for each, which the next attempt links to."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ferryman import App, Fail, JobSpec, LocalQueueConfig, Retry, Snooze, SyncClient, WorkerContext
 from ferryman import traces as tracing_seam
-from ferryman.hooks import BeforeJobRun, HookRegistry, JobStart
-from ferryman.hooks import Fail as Refuse
+from ferryman.hooks import BeforeJobRun, HookRegistry, JobStart, Reject
 from tests.observe import child_tasks
 from tests.support.waiting import until
 from tests.support.workers import due_now, jobs, only_job, run_all, running, worker_of
@@ -281,8 +280,8 @@ async def test_a_last_attempt_and_a_refusal_of_a_hook_are_failures_with_what_the
     async def refused() -> None: ...
 
     @hooks.on(BeforeJobRun)
-    def refuse(event: BeforeJobRun) -> Refuse:
-        return Refuse("not on a sunday")
+    def refuse(event: BeforeJobRun) -> Reject:
+        return Reject("not on a sunday")
 
     client.add_job(refused.job())
     await run_all(app, hooks=hooks)

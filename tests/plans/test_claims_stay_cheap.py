@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import psycopg
 import pytest
 
-from ferryman.queries import working
+from ferryman.queries.claim import ClaimStatement, claim_plain_jobs
 from ferryman.worker.claiming import search
 from ferryman.worker.claiming.search import SMALLEST_WINDOW
 from tests.support.measuring import JOBS, QUEUES, Session, claimer_on, drain_and_vacuum, session
@@ -229,9 +229,7 @@ def test_a_priority_that_has_only_future_jobs_costs_one_probe(database: str, lim
 
 def test_rows_that_others_are_taking_are_passed_by_without_a_second_look(database: str) -> None:
     held = 100
-    claim = working.claim_jobs(
-        "me", [1], wanted=1, window=2 * held, now=None, forbidden_flags=None, search=working.Search.PLAIN
-    )
+    claim = claim_plain_jobs("me", [1], wanted=1, window=2 * held, now=None, forbidden_flags=None)
     with session(database) as crowd, psycopg.connect(database) as rival:
         crowd.execute(f"insert into {JOBS} (task_id) select 1 from generate_series(1, {2 * held})")
         alone = crowd.measure(claim).buffers
@@ -242,8 +240,8 @@ def test_rows_that_others_are_taking_are_passed_by_without_a_second_look(databas
 
 def _plan(session: Session) -> None:
     """Have all claims planned now."""
-    for each in working.Search:
-        session.run(working.claim_jobs("me", [1], wanted=1, window=9, now=None, forbidden_flags=None, search=each))
+    for each in ClaimStatement:
+        session.run(each.value("me", [1], wanted=1, window=9, now=None, forbidden_flags=None))
 
 
 def _expect_cheap_claims(session: Session, fill: TableFill, limits: Limits) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman.queries import working
+from ferryman.queries.claim import claim_jobs
+from ferryman.queries.settle import complete_claims, release_claims
 from ferryman.worker.claiming.claims import claimed_from_rows
 from tests.support.measuring import JOBS, Session, drain_and_vacuum, session
 
@@ -35,12 +36,12 @@ def drained(database: str) -> Iterator[Session]:
 
 
 def _claims(session: Session) -> Sequence[Claim]:
-    call = working.claim_jobs("me", [1], wanted=CLAIM, window=136, now=None, forbidden_flags=None)
+    call = claim_jobs("me", [1], wanted=CLAIM, window=136, now=None, forbidden_flags=None)
     return claimed_from_rows(session.run(call), "me").claims
 
 
 def _completing(claims: Sequence[Claim]) -> Call:
-    return working.complete_claims("me", [claim.key for claim in claims])
+    return complete_claims("me", [claim.key for claim in claims])
 
 
 def _failing(claims: Sequence[Claim]) -> Call:
@@ -48,7 +49,7 @@ def _failing(claims: Sequence[Claim]) -> Call:
         {"id": claim.job_id, "token": claim.token, "queue_id": claim.queue_id, "effect": "retry", "error": "no"}
         for claim in claims
     ]
-    return working.release_claims("me", json.dumps(releases))
+    return release_claims("me", json.dumps(releases))
 
 
 @pytest.mark.parametrize("settlement", [_completing, _failing])

@@ -8,9 +8,9 @@ from benchmarks.chaos.past import translated
 from benchmarks.kill.checker import story
 from benchmarks.kill.looking import SCHEMA, deadlocks_in
 
-from ferryman import queries
 from ferryman.database.identifiers import SchemaName
-from ferryman.database.statements import Style, load_statement
+from ferryman.database.statements import Style
+from ferryman.queries.inventory import find_query
 from tests.proof.forging import ForgedChaos
 
 
@@ -336,7 +336,7 @@ def log_of(statement: str) -> str:
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_deadlock_that_names_a_statement_of_a_worker_is_found(past: ForgedChaos, name: str) -> None:
-    statement = load_statement(queries.__name__, name).text(SchemaName(SCHEMA), Style.NUMBERED)
+    statement = find_query(name).statement.text(SchemaName(SCHEMA), Style.NUMBERED)
     [text] = deadlocks_in(log_of(statement), "mine")
     past.note("deadlock", text=text)
 

@@ -1,4 +1,4 @@
-"""A server that has been up for long, so that the age of a beat counts in full."""
+"""A server that has been up for long, so that the age of a heartbeat counts in full."""
 
 from __future__ import annotations
 

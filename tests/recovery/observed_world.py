@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.database.identifiers import SchemaName
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.watch_role import Watch
+from ferryman.recovery.watch_role import WatchRole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ class ModelWorker:
         self.is_dead, self.has_session = True, False
 
     def live(self, now: float, clock: datetime) -> None:
-        """What it does at this moment, if the database is there."""
+        """Its action at this moment, if the database is there."""
         if self.is_dead or self.is_hung:
             return
         if not self.has_session:
@@ -71,7 +71,7 @@ class World:
     looks: int = 0
 
     def __post_init__(self) -> None:
-        self.watch = Watch(SchemaName("graphile_worker"), self.rhythm)
+        self.watch = WatchRole(SchemaName("graphile_worker"), self.rhythm)
         self._next_look = self.now
         self._is_connected = True
         self._question: tuple[float, Any] | None = None
@@ -105,7 +105,7 @@ class World:
         self.pass_time(LONGEST_RETURN)
 
     def stall(self, seconds: float) -> None:
-        """The database answers nobody for a while, and forgets nothing."""
+        """The database answers no worker for a while, and forgets nothing."""
         self.is_stalled = True
         self.pass_time(seconds)
         self.is_stalled = False

@@ -1,4 +1,4 @@
-"""Recovery goes on with slow answers, blocked loops and hooks that hang; what keeps it from doing so is logged."""
+"""Recovery continues with slow answers, blocked loops and hooks that hang. What stops it is logged."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ferryman.hooks import HookRegistry, JobInterrupted, WorkerRecovered, report
 from ferryman.hooks.reporting import Teller
 from ferryman.recovery import beat_session
 from ferryman.recovery.beat_session import BeatSession
-from ferryman.recovery.observation_log import SECONDS_TO_BE_BLIND, ObservationLog
+from ferryman.recovery.config import RecoverySettings
+from ferryman.recovery.observation_log import BLIND_SECONDS, ObservationLog
 from ferryman.recovery.observer import LOOKS_TO_MEASURE
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.settings import RecoverySettings
 from ferryman.worker.duties import recovery_duty
 from tests.support.beats import Life, SteppedLife, holder_of, key_of, over_tcp, watcher
 from tests.support.fleet import idle_app
@@ -135,7 +135,7 @@ def test_a_login_may_take_longer_where_answers_are_slow(database: str, monkeypat
         for _ in range(3):
             life.step(2.0)
         assert opened == [16, 16, 16]
-        while life.beats.lease.is_safe(life.now):
+        while life.beats.window.is_safe(life.now):
             life.step(2.0)
         opened.clear()
         life.step(2.0)
@@ -178,7 +178,7 @@ def test_a_minute_in_which_nothing_could_be_observed_is_logged_once(caplog: pyte
     now = 1000.0
     log = ObservationLog(DEFAULT, lambda: now)
     for _ in range(40):
-        now += SECONDS_TO_BE_BLIND / 20
+        now += BLIND_SECONDS / 20
         log.observed(0.0)
     assert len(logged(caplog, "observation_failed")) == 1
 
@@ -293,7 +293,7 @@ async def test_a_watcher_that_cannot_sweep_leaves_the_watch_to_a_worker_that_can
 async def test_a_blocked_event_loop_does_not_keep_others_from_recovering(
     fleet: Fleet, connection: psycopg.Connection
 ) -> None:
-    """The one that is blocked has the watch, and its thread goes on watching."""
+    """The blocked worker is the watcher, and its thread continues to watch."""
     [blocked] = await fleet.started(PATIENT, concurrency=1)
     await until(lambda: watcher(connection) is not None, "it watches")
     [blocking] = await fleet.add("compute", seconds=80.0)
@@ -357,7 +357,7 @@ async def test_a_hook_that_takes_too_long_is_cancelled_and_named(caplog: pytest.
 async def test_events_that_hooks_did_not_hear_before_the_end_are_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reporting, "SECONDS_TO_CLOSE", 0.01)
+    monkeypatch.setattr(reporting, "CLOSE_SECONDS", 0.01)
     hooks = HookRegistry()
 
     @hooks.on(WorkerRecovered)
@@ -412,11 +412,11 @@ def test_without_a_grace_a_worker_holds_no_session_lock_and_does_not_watch(
         assert key_of(connection, life.worker_id) is None
         assert watcher(connection) is None
         assert life.beats.goes_by_beats
-        assert life.beats.lease.is_safe(life.now + 100.0)
+        assert life.beats.window.is_safe(life.now + 100.0)
 
 
 def test_silence_adds_up_over_observers_that_do_not_live_long(database: str, tables: Tables) -> None:
-    """As in a crash loop behind a pooler, where no session tells. One that beats in between starts anew."""
+    """As in a crash loop behind a pooler, without session locks. A worker that beats in between starts anew."""
     rhythm = Rhythm.of(RecoverySettings(enabled=True, lost_session_grace=None))
     for worker_id in ("silent", "late"):
         tables.worker(worker_id, age="1 hour", beat_interval=30)

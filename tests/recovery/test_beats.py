@@ -1,4 +1,4 @@
-"""Registration, beats and the session lock of a worker."""
+"""Registration, heartbeats and the session lock of a worker."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from ferryman.queries.advisory_locks import SESSION_CLASS
 from ferryman.recovery import beat_session, membership
 from ferryman.recovery.rhythm import LOOK_SECONDS
 from tests.support.beats import Life, SteppedLife, beat_of, end_session, holder_of, key_of, sweep, watcher
@@ -40,7 +41,7 @@ def test_a_worker_is_registered_with_its_metadata_and_a_session_lock(
     key = key_of(connection, life.worker_id)
     assert row == (life.worker_id, {"host": "here", "pid": 1, "beat_interval": 30.0, "session_key": key}, True)
     assert holder_of(connection, key) is not None
-    assert life.beats.has_session
+    assert life.beats.window.has_session
     assert life.registered == [life.worker_id]
 
 
@@ -67,7 +68,7 @@ def test_it_beats_when_it_is_time_and_not_at_each_look(life: SteppedLife, connec
 def test_beside_a_rust_worker_whose_threshold_is_not_known_it_beats_at_each_look(
     life: SteppedLife, connection: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rust's sweeper would take a live worker for dead whose beats are further apart than its threshold."""
+    """Rust's sweeper would sweep a live worker whose heartbeats are further apart than its threshold."""
     life.step()
     connection.execute("select graphile_worker.worker_heartbeat('graphile_worker_1', '{\"pid\": 7}')")
     for _ in range(13):
@@ -110,7 +111,7 @@ def test_no_more_than_one_statement_at_each_look(life: SteppedLife) -> None:
 def test_what_the_worker_is_doing_is_written_down_once_in_an_interval_and_costs_no_statement(
     database: str, connection: psycopg.Connection, is_beside_rust: bool
 ) -> None:
-    """Beside a Rust worker it beats at each look."""
+    """Beside a Rust worker each look sends a heartbeat."""
     if is_beside_rust:
         connection.execute("select graphile_worker.worker_heartbeat('graphile_worker_1')")
     figures = {"slots": 4, "running": 3, "done": 20, "failed": 1, "rss_bytes": 50_000_000, "loop_lag_seconds": 0.25}
@@ -149,13 +150,13 @@ def test_a_worker_that_does_not_know_what_it_is_doing_beats_all_the_same(
 
 
 def test_the_lease_follows_the_answers_of_the_database(life: SteppedLife) -> None:
-    assert not life.beats.lease.is_safe(life.now)
+    assert not life.beats.window.is_safe(life.now)
 
     life.step()
 
-    assert life.beats.last_acknowledged == life.now
-    assert life.beats.lease.is_safe(life.now + 7.9)
-    assert not life.beats.lease.is_safe(life.now + 8.0)
+    assert life.beats.window.beaten_at == life.now
+    assert life.beats.window.is_safe(life.now + 7.9)
+    assert not life.beats.window.is_safe(life.now + 8.0)
 
 
 async def test_a_closed_worker_is_forgotten_and_its_lock_is_free(
@@ -194,13 +195,13 @@ def test_a_swept_worker_goes_on_under_a_new_id(life: SteppedLife, connection: ps
     assert life.worker_id != old
     assert beat_of(connection, old) is None
     assert beat_of(connection, life.worker_id) is not None
-    assert life.beats.lease.is_safe(life.now)
+    assert life.beats.window.is_safe(life.now)
 
 
 def test_the_lease_has_begun_when_the_worker_hears_that_it_is_registered(database: str) -> None:
     life = SteppedLife(database)
     was_safe = []
-    life.beats._membership._on_registered = lambda _: was_safe.append(life.beats.lease.is_safe(life.now))
+    life.beats._membership._on_registered = lambda _: was_safe.append(life.beats.window.is_safe(life.now))
     with closing(life.beats):
         life.step()
 
@@ -212,7 +213,7 @@ def test_the_lease_has_ended_when_the_worker_hears_that_it_was_swept(
 ) -> None:
     was_safe = []
     new_id = life.beats._on_swept
-    life.beats._on_swept = lambda old: (was_safe.append(life.beats.lease.is_safe(life.now)), new_id(old))[1]
+    life.beats._on_swept = lambda old: (was_safe.append(life.beats.window.is_safe(life.now)), new_id(old))[1]
     life.step()
     sweep(connection, life.worker_id)
     life.step(2.0)
@@ -225,7 +226,7 @@ def test_the_lease_has_ended_when_the_worker_hears_that_it_was_swept(
     life.step(0.2)
 
     assert was_safe == [False, False]
-    assert life.beats.lease.is_safe(life.now)
+    assert life.beats.window.is_safe(life.now)
 
 
 def test_a_beat_never_brings_a_swept_worker_back(life: SteppedLife, connection: psycopg.Connection) -> None:
@@ -303,7 +304,7 @@ def test_a_key_that_somebody_holds_is_not_taken(
 ) -> None:
     keys = iter([7, 8])
     monkeypatch.setattr(beat_session, "_new_key", lambda: next(keys))
-    connection.execute("select pg_advisory_lock(%s, 7)", [beat_session.beating.SESSION_CLASS])
+    connection.execute("select pg_advisory_lock(%s, 7)", [SESSION_CLASS])
 
     life.step()
 
@@ -313,7 +314,7 @@ def test_a_key_that_somebody_holds_is_not_taken(
 def test_an_insert_whose_reply_was_lost_is_not_repeated(
     life: SteppedLife, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register = membership.beating.register_worker
+    register = membership.register_worker
     told = []
 
     def insert_and_lose_the_reply(worker_id: str, metadata: object) -> object:
@@ -325,7 +326,7 @@ def test_an_insert_whose_reply_was_lost_is_not_repeated(
             raise psycopg.OperationalError("cut")
         return register(worker_id, metadata)
 
-    monkeypatch.setattr(membership.beating, "register_worker", insert_and_lose_the_reply)
+    monkeypatch.setattr(membership, "register_worker", insert_and_lose_the_reply)
     first = life.worker_id
 
     life.step()

@@ -1,4 +1,4 @@
-"""The database or the network goes away under workers: they come back, and take nobody for dead."""
+"""The database or the network goes away: workers reconnect, and declare no live worker dead."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def frozen(*pids: int) -> Iterator[None]:
 async def test_all_workers_come_back_after_the_server_went_away_and_nobody_is_taken_for_dead(
     own_server: EmbeddedPostgres, how: signal.Signals
 ) -> None:
-    """For longer than the grace, on their clocks."""
+    """Advance their clocks by more than the grace."""
     lives = [SteppedLife(own_server.dsn) for _ in range(3)]
     with ExitStack() as stack:
         for life in lives:
@@ -67,7 +67,7 @@ async def test_all_workers_come_back_after_the_server_went_away_and_nobody_is_ta
 
 
 def step_all(lives: Sequence[SteppedLife], seconds: float) -> list[bool]:
-    """Let time pass for all; which of them reach the database then."""
+    """Let time pass for all; returns which of them reach the database then."""
     for life in lives:
         life.step(seconds)
     return [life.beats._session is not None for life in lives]
@@ -75,7 +75,7 @@ def step_all(lives: Sequence[SteppedLife], seconds: float) -> list[bool]:
 
 @asynccontextmanager
 async def away(server: EmbeddedPostgres, how: signal.Signals) -> AsyncIterator[None]:
-    """Without its server for as long as the block lasts."""
+    """Stop the server for as long as the block lasts."""
     killed = postmaster(server)
     assert killed is not None
     with frozen(*watchdogs(server.folder)):  # nobody starts it again
@@ -124,7 +124,7 @@ async def beats_again(life: Life, connection: psycopg.Connection) -> None:
 
 @pytest.fixture
 async def far(proxy: Proxy, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Life]:
-    """A worker beyond a network that may be bad."""
+    """A worker behind a network that can be bad."""
     monkeypatch.setattr(beat_session, "ANSWER_SECONDS", 0.5 * CROWD)
     life = Life(proxy.dsn)
     life.beats.start()
@@ -155,7 +155,7 @@ async def test_a_connection_that_swallows_everything_is_given_up(
 async def test_closing_is_bounded_although_nothing_comes_back(
     far: Life, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The thread goes on waiting for an answer, which takes longer than any test."""
+    """The thread still waits for an answer, which takes longer than any test."""
     monkeypatch.setattr(beat_session, "ANSWER_SECONDS", 3600.0)
     proxy.passes_replies = False
     thread = far.beats._thread

@@ -1,4 +1,4 @@
-"""Behind a transaction pooler no session is a worker's own: it beats, and holds no locks."""
+"""Behind a transaction pooler no session is a worker's own: it sends heartbeats, and holds no locks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from ferryman.queries import beating
+from ferryman.queries.advisory_locks import SESSION_CLASS, WATCH_CLASS
 from tests.support.beats import SteppedLife, beat_of, key_of, over_tcp, sweep
 from tests.support.network import PgBouncer
 
@@ -36,7 +36,7 @@ def advisory_locks(connection: psycopg.Connection) -> int:
     row = connection.execute(
         "select count(*) from pg_locks where locktype = 'advisory' and classid::bigint = any (%s)"
         " and database = (select oid from pg_database where datname = current_database())",
-        [[beating.SESSION_CLASS, beating.WATCH_CLASS]],
+        [[SESSION_CLASS, WATCH_CLASS]],
     ).fetchone()
     assert row is not None
     return int(row[0])
@@ -49,7 +49,7 @@ def test_a_pooler_is_noticed_and_no_lock_is_taken(life: SteppedLife, connection:
     assert key_of(connection, life.worker_id) is None
     assert advisory_locks(connection) == 0
     assert not life.beats.is_watching
-    assert not life.beats.has_session
+    assert not life.beats.window.has_session
 
 
 def test_beats_go_on_through_a_pooler(life: SteppedLife, connection: psycopg.Connection) -> None:
@@ -61,7 +61,7 @@ def test_beats_go_on_through_a_pooler(life: SteppedLife, connection: psycopg.Con
         beats.add(beat_of(connection, life.worker_id))
 
     assert len(beats) == 10
-    assert life.beats.lease.is_safe(life.now + 100.0)
+    assert life.beats.window.is_safe(life.now + 100.0)
 
 
 def test_nothing_is_left_behind_in_the_sessions_of_others(life: SteppedLife, pooler: PgBouncer) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman.database.sessions import AsyncSession
-from ferryman.queries.recovering import list_waiting, mark_started
+from ferryman.queries.attempt import mark_started
+from ferryman.queries.claim import list_waiting
 from ferryman.recovery.config import WorkerRecoveryConfig
-from ferryman.recovery.metadata import worker_metadata
+from ferryman.recovery.membership import worker_metadata
 from tests.support.sweeps import seen, sweep_as_worker
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ async def met(client: Client, worker_id: str, *claims: tuple[int, int]) -> dict[
 
 
 async def marked(client: Client, worker_id: str, *claims: tuple[int, int]) -> list[int]:
-    """The same; says which of them may begin."""
+    """The same; returns which of them may start."""
     return sorted(job_id for job_id, word in (await met(client, worker_id, *claims)).items() if word == "marked")
 
 
@@ -100,7 +101,7 @@ async def test_after_a_first_crash_it_can(tables: Tables, sweeper: Client) -> No
 async def test_what_is_on_the_last_list_of_a_worker_and_has_no_mark_never_started(
     tables: Tables, sweeper: Client
 ) -> None:
-    """After `claimed_threshold`, and without an error. What was claimed since that list may have started."""
+    """After `claimed_threshold`, and without an error. A job that was claimed since that list may have started."""
     tables.worker("slow", "3 minutes", prefetches=True, suspects=True)
     listed, started, other = (tables.held_job("slow") for _ in range(3))
     await wait_for_list(sweeper, "slow", *((job_id, token(tables, job_id)) for job_id in (listed, started)))

@@ -1,4 +1,4 @@
-"""What becomes of a job that was running: requeue, retry, fail, and the end of a poison loop."""
+"""The crash policies of a running job: requeue, retry, fail, and the end of a poison loop."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ async def test_a_poisoned_job_that_somebody_lets_run_again_starts_with_a_clean_r
 
 
 async def test_jobs_of_which_nobody_knows_whether_they_ran_never_fail(tables: Tables, sweeper: Client) -> None:
-    """A Rust worker says nothing of what it claims ahead."""
+    """A Rust worker's row does not say what it claims ahead."""
     job_ids = [tables.add_job()["id"] for _ in range(20)]
     for number in range(4):
         worker = tables.worker(f"rust {number}", pid=1)
@@ -277,7 +277,7 @@ async def test_a_dead_worker_is_judged_by_its_own_policies_whoever_started_since
 
 
 async def test_a_start_mark_that_the_dead_worker_did_not_owe_is_not_missed(tables: Tables, sweeper: Client) -> None:
-    """Its task had no policy when it started. One that was stored since does not say that the job never ran."""
+    """The task had no policy when the job started. A policy that was stored since proves nothing about the start."""
     job_id = tables.held_job(tables.worker(prefetches=True, suspects=True, on_crash="requeue", policies={}))
     tables.policy("fail")
     result = await sweep_as_worker(sweeper)

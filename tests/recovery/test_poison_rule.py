@@ -38,7 +38,7 @@ MOST_STEPS = 20_000
 
 @dataclass(eq=False)
 class Job:
-    """A job, and what became of it."""
+    """A job, and its fate."""
 
     id: int
     is_poisonous: bool

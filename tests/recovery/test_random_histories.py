@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman.database.sessions import AsyncSession
-from ferryman.queries import recovering, working
+from ferryman.queries.attempt import mark_started
+from ferryman.queries.claim import claim_jobs
+from ferryman.queries.settle import complete_claims
 from tests.support.sweeps import sweep_as_worker
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ FORGOTTEN = """
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a worker knows of a job that it has claimed."""
+    """A claim as its worker knows it."""
 
     id: int
     token: int
@@ -76,20 +78,20 @@ class Scene:
         tasks = [row["id"] for row in self.tables.query("select id from graphile_worker._private_tasks")]
         if worker not in self.tables.workers():
             return  # it would have noticed by now, and taken another id
-        await self.call(working.claim_jobs(worker, tasks, wanted=3, window=100, now=None, forbidden_flags=None))
+        await self.call(claim_jobs(worker, tasks, wanted=3, window=100, now=None, forbidden_flags=None))
         self.believed[worker] = [Claim(**row) for row in self.tables.query(HELD, worker)]
 
     async def mark(self, worker: str) -> None:
         claims = [(claim.id, claim.token) for claim in self.believed[worker]]
         if claims:
-            await self.call(recovering.mark_started(worker, claims))
+            await self.call(mark_started(worker, claims))
 
     async def complete(self, worker: str) -> None:
         """Also when it was swept long ago: it does not know."""
         if not self.believed[worker]:
             return
         claim = self.believed[worker].pop(self.rng.randrange(len(self.believed[worker])))
-        [(done,)] = await self.call(working.complete_claims(worker, [(claim.id, claim.token, claim.queue_id)]))
+        [(done,)] = await self.call(complete_claims(worker, [(claim.id, claim.token, claim.queue_id)]))
         if done is None:
             self.ended[claim.id] += 1
 

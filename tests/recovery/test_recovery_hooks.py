@@ -1,4 +1,4 @@
-"""Hooks decide about each job of a dead worker, and are told what became of it."""
+"""Hooks decide about each job of a dead worker, and get the events of its recovery."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ async def test_a_hook_that_takes_too_long_counts_as_failed(
 async def test_hooks_that_are_slow_for_each_job_do_not_keep_a_sweep_from_ending(
     tables: Tables, sweeper: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was decided by then is done. The others stay with their worker, and the next sweep asks about them."""
+    """Decided jobs are recovered. The others stay with their worker, and the next sweep asks about them."""
     jobs = [tables.held_job(tables.worker()) for _ in range(3)]
     hooks = HookRegistry()
 
@@ -252,7 +252,7 @@ async def test_after_each_handled_job_the_interruption_is_told_and_then_the_swee
     assert interrupted.reason is FailureReason.WORKER_CRASHED
     assert swept == WorkerRecovered(worker_id="sweeper", dead_worker_ids=("dead",), jobs_recovered=1)
     [said] = logged(caplog, "jobs_recovered", count=1)
-    assert said.getMessage().startswith("recovered 1 job (")
+    assert said.getMessage().startswith("swept dead workers dead: recovered 1 job (")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What recovery has written down is forgotten in time, each kind on its own."""
+"""Old records of recovery are deleted, each kind after its own retention."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ FORGOTTEN = {
 
 
 def fail_for_good(tables: Tables, age: str, task: str = "task", **named: Any) -> int:
-    """A job that ran out of attempts some time ago, as far as its row tells."""
+    """A job whose row says that it ran out of attempts some time ago."""
     job_id = tables.add_job(task, max_attempts=1, **named)["id"]
     tables.query(
         "update graphile_worker._private_jobs set attempts = 1, updated_at = now() - %s::interval,"

@@ -1,4 +1,4 @@
-"""The sweep: who is found dead, what becomes of the jobs, and what is left alone."""
+"""The sweep: which workers are dead, what happens to their jobs, and what is left alone."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ async def test_active_workers_are_listed_with_their_staleness(tables: Tables, sw
 
 
 async def test_time_in_which_the_server_was_down_does_not_count(tables: Tables, just_up: str) -> None:
-    """The server was started just now: nobody could have beaten before."""
+    """The server was started just now: no worker could send a heartbeat before."""
     tables.held_job(tables.worker("dead", "1 hour"))
     async with Client(just_up) as client:
         assert (await client.sweep_stale_workers()).worker_ids == ()
@@ -227,9 +227,9 @@ async def test_a_worker_that_says_nonsense_about_itself_is_swept_all_the_same(
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"sweep_threshold": timedelta()}, "sweep_threshold must be more than nothing; got 0 s"),
+        ({"sweep_threshold": timedelta()}, "sweep_threshold must be positive; got 0 s"),
         ({"sweep_threshold": 60}, "sweep_threshold must be a timedelta, not int"),
-        ({"recovery_delay": timedelta(seconds=-1)}, "recovery_delay must be nothing or more; got -1 s"),
+        ({"recovery_delay": timedelta(seconds=-1)}, "recovery_delay must be 0 or more; got -1 s"),
         ({"worker_ids": "worker-1"}, "worker_ids must be a list of ids; got the single string 'worker-1'"),
     ],
 )

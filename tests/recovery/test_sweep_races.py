@@ -12,7 +12,9 @@ from ferryman.database.sessions import AsyncSession
 from ferryman.database.steps import Commit, Emit, Transaction
 from ferryman.errors import DatabaseError, DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobInterrupted, JobRecovery, JobRecoveryResult, WorkerRecovered
-from ferryman.queries import recovering
+from ferryman.queries import sweep
+from ferryman.queries.advisory_locks import SWEEP_LOCK_CLASS
+from ferryman.queries.sweep import take_recovery_lock
 from ferryman.recovery import sweeping
 from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
 from tests.support.rhythms import CROWD
@@ -73,7 +75,7 @@ def after_each_batch(monkeypatch: pytest.MonkeyPatch, act: Callable[[list[int]],
 async def test_a_sweep_that_is_cut_off_leaves_whole_batches_behind_and_the_next_one_goes_on(
     tables: Tables, sweeper: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what it has done, hooks are told all the same."""
+    """Hooks still get the events of what it has done."""
     jobs = [tables.held_job(tables.worker(), queue_name=f"q{number}") for number in range(4)]
     hooks, told = HookRegistry(), []
     hooks.on(JobInterrupted, lambda event: told.append(event.job.id))
@@ -142,7 +144,7 @@ async def test_the_sweep_does_not_wait_for_a_transaction_that_holds_a_job(tables
 
 
 async def test_a_job_that_is_claimed_anew_while_hooks_think_is_left_alone(tables: Tables, sweeper: Client) -> None:
-    """The first claim was lost, the same worker took the job again: it is another claim, which nobody decided about."""
+    """The first claim was lost, and the same worker claimed the job again: no hook has decided about the new claim."""
     job_id = tables.held_job(tables.worker())
     hooks = HookRegistry()
 
@@ -257,7 +259,7 @@ async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
     tables: Tables, sweeper: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A frozen process keeps its session, and with it the lock of sweeps, until the server ends it."""
-    monkeypatch.setattr(recovering, "IDLE_SECONDS", 2.0 * CROWD)
+    monkeypatch.setattr(sweep, "IDLE_SECONDS", 2.0 * CROWD)
     job_id = tables.held_job(tables.worker())
     hooks, has_lock, is_over = HookRegistry(), asyncio.Event(), asyncio.Event()
 
@@ -268,7 +270,7 @@ async def test_a_sweeper_that_hangs_half_way_does_not_hold_up_the_others(
 
     def half_a_sweep() -> Steps[None]:
         yield Transaction()
-        yield recovering.take_sweep_lock("graphile_worker")
+        yield take_recovery_lock(SWEEP_LOCK_CLASS, "graphile_worker")
         yield Emit(hooks, WorkerRecovered(worker_id="frozen", dead_worker_ids=(), jobs_recovered=0))
         yield Commit()
 
@@ -289,4 +291,4 @@ def _is_lock_held(tables: Tables) -> bool:
         "select pid from pg_locks where locktype = 'advisory' and classid = %s::bigint::oid"
         " and database = (select oid from pg_database where datname = current_database())"
     )
-    return tables.query(held, recovering.SWEEP_LOCK_CLASS) != []
+    return tables.query(held, SWEEP_LOCK_CLASS) != []

@@ -13,9 +13,9 @@ import pytest
 from ferryman import App, Client, SweepStaleWorkersOptions
 from ferryman.database.steps import Wait
 from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult
-from ferryman.recovery import by_hand
-from ferryman.recovery.by_hand import still_silent
+from ferryman.recovery import silence_check
 from ferryman.recovery.rhythm import LONGEST_SETTLING_SECONDS
+from ferryman.recovery.silence_check import still_silent
 from tests.support.beats import QUICK
 from tests.support.fleet import idle_app
 from tests.support.logs import logged
@@ -33,7 +33,7 @@ SELDOM = replace(QUICK, beat=4.0)
 async def test_a_worker_that_could_not_beat_during_an_outage_is_not_swept_right_after_it(
     long_up: str, database: str, tables: Tables, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """To the database that is back, such as a promoted standby, all heartbeats are old."""
+    """When the database is back, such as a promoted standby, all heartbeats are old."""
     caplog.set_level("INFO", "ferryman.recovery")
     cut_off = BeatingProgram(database, SELDOM)
     try:
@@ -109,8 +109,8 @@ async def test_a_sweep_that_watches_leaves_the_only_connection_to_others(
 async def test_a_worker_that_runs_once_waits_less_for_a_dead_one_whose_jobs_a_hook_skips_if_one_did_before(
     long_up: str, tables: Tables, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its silence was watched before. One that beats in between is watched anew."""
-    monkeypatch.setattr(by_hand, "LONGEST_SETTLING_SECONDS", 0.1)
+    """Its silence was watched before. A worker that sends a heartbeat in between is watched anew."""
+    monkeypatch.setattr(silence_check, "LONGEST_SETTLING_SECONDS", 0.1)
     caplog.set_level("INFO", "ferryman.recovery")
     hooks, asked = HookRegistry(), []
 

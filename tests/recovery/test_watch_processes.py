@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ferryman.recovery.rhythm import Rhythm
 
 SLOW_TO_BEAT = replace(QUICK, beat=3600.0)
-"""So that beats are no sign of life during the test."""
+"""So that no heartbeat comes during the test."""
 HASTY = replace(QUICK, silent_after=10 * QUICK.beat)
 BEATS_IN_A_GRACE = round(QUICK.grace / QUICK.beat)
 

@@ -1,4 +1,4 @@
-"""Who is taken for dead, in a model: never a worker that lives, and always one that does not."""
+"""The rules by which workers are declared dead, in a model: never a live worker, and always a dead one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ferryman.recovery.beat_session import ANSWER_SECONDS
-from ferryman.recovery.observer import Dead, Observer, Sign
+from ferryman.recovery.config import RecoverySettings
+from ferryman.recovery.observer import Dead, Sign, SilenceObserver
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.settings import RecoverySettings
 from ferryman.recovery.watch_role import TICKS_TO_STAND_BACK
 from tests.recovery.observed_world import LONGEST_RETURN, RHYTHM, ROUND_TRIP, STEP, ModelWorker, World
 
@@ -202,11 +202,11 @@ def test_an_idle_observer_asks_the_database_every_two_seconds() -> None:
     assert world.looks <= 300
 
 
-def make_observer() -> Observer:
-    return Observer(grace=10.0, silences=[120.0], settling=10.0, longest_gap=4.0)
+def make_observer() -> SilenceObserver:
+    return SilenceObserver(grace=10.0, silences=[120.0], settling=10.0, longest_gap=4.0)
 
 
-def look(observer: Observer, at: float, *signs: Sign, is_full: bool = False) -> list[Dead]:
+def look(observer: SilenceObserver, at: float, *signs: Sign, is_full: bool = False) -> list[Dead]:
     return observer.looked(signs, is_full=is_full, sent=at, received=at)
 
 

@@ -1,4 +1,4 @@
-"""Whose jobs a sweep takes: silent and lost workers, orphans of our kind, and whoever is named."""
+"""The workers whose jobs a sweep recovers: silent, lost, unregistered (of Ferryman) and named ones."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ async def test_a_worker_with_a_resilient_job_survives_the_loss_of_its_session(ta
 
 
 async def test_nobody_sweeps_itself(tables: Tables, sweeper: Client) -> None:
-    """A worker whose own beats have stopped still knows that it lives. The others must judge it."""
+    """A worker whose own heartbeats have stopped is still alive. Other workers must judge it."""
     tables.held_job(tables.worker("sweeper"))
     assert (await sweep_as_worker(sweeper)).worker_ids == ()
 
@@ -224,7 +224,7 @@ async def test_orphans_are_looked_for_only_when_asked(tables: Tables, sweeper: C
 
 
 async def test_locks_from_before_the_server_was_started_have_their_time_again(tables: Tables, just_up: str) -> None:
-    """Nobody could register while the server was down."""
+    """No worker could register while the server was down."""
     tables.held_job(OURS, age="1 hour")
     async with Client(just_up) as client:
         assert (await client.sweep_stale_workers()).worker_ids == ()

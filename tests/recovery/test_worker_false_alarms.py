@@ -1,4 +1,4 @@
-"""Whatever keeps a live worker busy or away, nobody takes it for dead."""
+"""A live worker that is busy or cut off is never declared dead."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ STEADY = {
 }
 """Time enough to connect again, even if the machine is slow."""
 BEATS = 6
-"""They take longer than the threshold: whoever would be swept was swept by then."""
+"""They take longer than the threshold: a worker that would be swept was swept by then."""
 
 
 async def test_a_handler_that_holds_the_interpreter_for_four_of_five_minutes_does_not_get_its_worker_swept(
     fleet: Fleet,
 ) -> None:
-    """Its thread cannot beat. The server keeps its session lock, and the threshold is longer."""
+    """Its thread cannot send heartbeats. The server keeps its session lock, and the threshold is longer."""
     busy, other = await fleet.started(FIVE_MINUTES, FIVE_MINUTES, concurrency=1)
     [job] = await fleet.add("hold_the_interpreter", seconds=FOUR_MINUTES)
     await fleet.until_gone(job)
@@ -83,7 +83,7 @@ async def test_after_an_outage_of_any_length_everybody_goes_on_and_nobody_is_swe
 
 
 async def test_a_sweeper_that_was_stopped_takes_nobody_for_dead_when_it_goes_on(fleet: Fleet) -> None:
-    """It saw no beats because it did not look."""
+    """It saw no heartbeats because it did not look."""
     sweeper, other = await fleet.started(QUICK, PATIENT)
     await fleet.until_beaten(sweeper.first_id, 2)
 
@@ -99,7 +99,7 @@ async def test_a_sweeper_that_was_stopped_takes_nobody_for_dead_when_it_goes_on(
 
 
 async def test_a_clock_of_the_database_that_jumps_back_and_ahead_gets_nobody_swept(fleet: Fleet) -> None:
-    """Beats move, whatever they say of the time."""
+    """Heartbeats change, even if the time in them is wrong."""
     first, second = await fleet.started(QUICK, QUICK)
     for jump in ("-1 day", "1 day"):
         fleet.rows(

@@ -1,4 +1,4 @@
-"""A worker that may have been taken for dead starts nothing."""
+"""A worker that may have been declared dead starts no job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 JOBS = 5
 TRIES = 3
-"""After so many more vain attempts to reach the database, a worker that would start something has done so."""
+"""After this many more failed attempts to reach the database, a worker that would start a job has done so."""
 
 
 @pytest.mark.parametrize("is_swept", [False, True], ids=["not swept", "swept"])

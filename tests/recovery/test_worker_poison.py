@@ -1,4 +1,4 @@
-"""Jobs that take their worker down stop doing so, and hurt nobody else."""
+"""Jobs that kill their workers are stopped, and do not harm other jobs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_a_job_that_kills_its_worker_fails_at_its_third_death_while_others
 
 
 def jobs_show(fleet: Fleet, job_id: int) -> str:
-    """What `ferryman jobs show` says."""
+    """The output of `ferryman jobs show`."""
     told = Program("ferryman", "jobs", "show", str(job_id), environment={"DATABASE_URL": fleet.dsn}, talks=True)
     try:
         assert told.wait() == 0

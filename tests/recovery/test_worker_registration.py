@@ -48,7 +48,7 @@ def app(database: str) -> App:
 async def test_a_worker_registers_itself_and_says_what_it_is(app: App, client: Client) -> None:
     @app.task
     async def nothing() -> None:
-        """Nobody adds such jobs."""
+        """Jobs of this task are never added."""
 
     app.task(nothing.function, identifier="payment", on_crash="fail", max_crashes=None)
     worker = worker_of(app, recovery=recovery_of(), concurrency=7, local_queue=LocalQueueConfig())
@@ -94,7 +94,7 @@ async def test_a_worker_that_ends_in_order_deregisters(fleet: Fleet) -> None:
 async def test_a_worker_is_registered_from_before_its_start_is_told_until_all_is_settled_and_told(
     fleet: Fleet, app: App
 ) -> None:
-    """For as long as a hook or a handler runs, others must know that the worker lives."""
+    """While a hook or a handler runs, others must see that the worker is alive."""
     seen: list[tuple[str, list[str], int]] = []
     hooks, has_run = HookRegistry(), asyncio.Event()
 

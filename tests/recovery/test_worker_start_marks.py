@@ -9,10 +9,11 @@ import pytest
 
 from ferryman import App, JobSpec, LocalQueueConfig, RawJobSpec, WorkerContext
 from ferryman.hooks import HookRegistry, SettleRefused
-from ferryman.queries import recovering
+from ferryman.queries.attempt import mark_started
 from ferryman.worker.claiming.claims import Claim
 from ferryman.worker.claiming.waiting_list import WaitingList
 from ferryman.worker.identity import Identity
+from ferryman.worker.running import start_marks
 from tests.support.fleet import idle_app
 from tests.support.logs import logged
 from tests.support.rhythms import PATIENT, recovery_of
@@ -129,7 +130,7 @@ async def run_jobs(
 
 
 def count_statements(connection: psycopg.Connection) -> Any:
-    """A function that says how many statements have touched the marks since now."""
+    """A function that returns how many statements have touched the marks since now."""
     connection.execute("create sequence statements")
     connection.execute(
         "create function count_one() returns trigger language plpgsql as "
@@ -188,14 +189,14 @@ async def test_marks_that_fail_for_a_while_are_written_in_the_end(
 async def test_jobs_whose_marks_meet_an_unexpected_error_fail_and_free_their_slots(
     client: Client, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark, errors = recovering.mark_started, [RuntimeError("an error that nobody has thought of")]
+    mark, errors = mark_started, [RuntimeError("an error that nobody has thought of")]
 
     def fail_once(worker_id: str, claims: Any) -> Any:
         if errors:
             raise errors.pop()
         return mark(worker_id, claims)
 
-    monkeypatch.setattr(recovering, "mark_started", fail_once)
+    monkeypatch.setattr(start_marks, "mark_started", fail_once)
     await run_jobs(client, "fail", count=20, expects=19, concurrency=1, local_queue=LocalQueueConfig(size=100))
     question = "select attempts, locked_by from graphile_worker._private_jobs"
     assert connection.execute(question).fetchall() == [(1, None)]

@@ -36,7 +36,7 @@ QUEUES = [None, LocalQueueConfig(size=20)]
 
 
 class Scene:
-    """Jobs that say when they run, and beside which others."""
+    """Jobs that record when they run, and beside which others."""
 
     def __init__(self, client: Client, tables: Tables) -> None:
         self.client, self.tables = client, tables

@@ -1,4 +1,4 @@
-"""What workers do for others: they sweep, ask and tell hooks, and forget old records."""
+"""Workers sweep for others, call hooks, and delete old records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult
 from ferryman.recovery import sweeping
 from ferryman.recovery.observer import Dead
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.sweep_backoff import FIRST_PAUSE_SECONDS, VainSweeps
+from ferryman.recovery.sweep_backoff import FIRST_PAUSE_SECONDS, SweepBackoff
 from ferryman.worker.duties import recovery_duty
 from tests.support.fleet import idle_app
 from tests.support.rhythms import PATIENT, QUICK, recovery_of
@@ -25,19 +25,19 @@ from tests.support.workers import running, worker_of
 if TYPE_CHECKING:
     from ferryman import SweepStaleWorkersResult
     from ferryman.database.steps import Steps
-    from ferryman.recovery.sweeping import Progress, Sweep
+    from ferryman.recovery.sweep_plan import Sweep, SweepProgress
     from tests.support.fleet import Fleet
     from tests.support.tables import Tables
 
 SECONDS_OF_WORK = 5.0
-"""What a busy machine may need on top."""
+"""The time that a busy machine may need in addition."""
 
 
 @pytest.mark.parametrize("recovery", [PATIENT, None], ids=["patient", "without a config"])
 async def test_a_killed_worker_is_noticed_by_its_session_and_another_one_runs_its_job(
     fleet: Fleet, recovery: dict[str, Any] | None
 ) -> None:
-    """Long before its silence would tell. Hooks are asked and told by the worker that sweeps."""
+    """Long before its silence would show it. The worker that sweeps calls the hooks."""
     killed, heir = await fleet.started(recovery, recovery, concurrency=1)
     gate = fleet.gate()
     [job] = await fleet.add(queue="a", gate=str(gate))
@@ -80,7 +80,7 @@ async def test_the_background_sweeper_recovers_orphans_too(fleet: Fleet, tables:
 
 
 async def test_recovery_ends_with_its_worker(fleet: Fleet) -> None:
-    """Neither its thread nor any task of the loop goes on."""
+    """Neither its thread nor any task of the loop continues."""
     tasks = asyncio.all_tasks()
     worker = worker_of(idle_app(fleet.dsn), recovery=recovery_of())
     async with running(worker):
@@ -95,7 +95,7 @@ async def test_the_background_sweeper_runs_at_its_interval(fleet: Fleet, monkeyp
     times: list[float] = []
     sweep_into = sweeping.sweep_into
 
-    def timed(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
+    def timed(progress: SweepProgress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
         times.append(time.monotonic())
         return sweep_into(progress, sweep)
 
@@ -123,17 +123,17 @@ async def test_a_job_that_a_hook_skips_is_asked_about_again_but_not_at_every_loo
 
 def test_sweeps_in_vain_become_ever_rarer_up_to_the_interval() -> None:
     beat = datetime(2026, 1, 1, tzinfo=UTC)
-    vain, dead = VainSweeps(60.0), Dead("w", beat, "session lost", 10.0)
+    backoff, dead = SweepBackoff(60.0), Dead("w", beat, "session lost", 10.0)
     now, pauses = 1000.0, []
     for _ in range(7):
-        assert vain.is_worth_it(dead, now)
-        vain.swept(dead, now)
+        assert backoff.is_worth_it(dead, now)
+        backoff.swept(dead, now)
         begun = now
-        while not vain.is_worth_it(dead, now):
+        while not backoff.is_worth_it(dead, now):
             now += 1.0
         pauses.append(now - begun)
     assert pauses == [2, 4, 8, 16, 32, 60, 60]
-    assert vain.is_worth_it(Dead("w", beat + timedelta(seconds=1), "session lost", 10.0), now)
+    assert backoff.is_worth_it(Dead("w", beat + timedelta(seconds=1), "session lost", 10.0), now)
 
 
 async def test_old_records_are_forgotten_every_hour(
@@ -158,7 +158,7 @@ async def test_a_sweep_that_fails_is_not_the_last(
     errors = iter([RuntimeError("broken")])
     sweep_into = sweeping.sweep_into
 
-    def failing_at_first(progress: Progress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
+    def failing_at_first(progress: SweepProgress, sweep: Sweep) -> Steps[SweepStaleWorkersResult]:
         for error in errors:
             raise error
         return sweep_into(progress, sweep)

@@ -1,4 +1,4 @@
-"""What handlers notice when their worker was taken for dead and lives."""
+"""Handlers of a live worker that was declared dead: what they notice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from ferryman import App, Client, LocalQueueConfig, SweepStaleWorkersOptions, SyncClient, WorkerContext
 from ferryman.errors import LeaseLostError
 from ferryman.hooks import AfterJobRun, BeforeJobRun, HookRegistry, SettleRefused
-from ferryman.worker.running.children.child import Child
+from ferryman.worker.running.children.process import Child
 from tests.support.inside import inside
 from tests.support.processes import gone, noted_pid
 from tests.support.rhythms import PATIENT, recovery_of
@@ -31,7 +31,7 @@ JOBS = 4
 
 
 async def take_jobs(fleet: Fleet, worker_id: str) -> None:
-    """Sweep a worker that lives. Nobody runs its jobs again within this test."""
+    """Sweep a live worker. No other worker runs its jobs within this test."""
     options = SweepStaleWorkersOptions(worker_ids=[worker_id], recovery_delay=timedelta(hours=1))
     with SyncClient(fleet.dsn) as client:
         # Its own sweeps may have the lock right now.
@@ -136,7 +136,7 @@ async def test_a_worker_that_thaws_starts_nothing_that_it_claimed_before_it_was_
 
 
 async def test_a_machine_that_was_suspended_starts_nothing_before_the_database_has_heard_of_it(fleet: Fleet) -> None:
-    """The clock of the lease goes on while the machine sleeps; others may have taken its jobs by then."""
+    """The clock of the safety window runs while the machine sleeps; others may have recovered its jobs by then."""
     app, gate, started = App(fleet.dsn), asyncio.Event(), []
 
     @app.task

@@ -1,4 +1,4 @@
-"""Workers that are frozen, taken for dead, and come back to a world that has moved on."""
+"""Workers that are frozen, declared dead, and thawed after their jobs were recovered."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def both_work(fleet: Fleet, prefetch: int | None = None) -> None:
 
 
 async def test_a_result_that_a_zombie_had_ready_is_refused(fleet: Fleet) -> None:
-    """Its handler can end before the worker learns that it was taken for dead."""
+    """Its handler can end before the worker learns that it was declared dead."""
     members = await fleet.started(QUICK, QUICK, concurrency=1)
     gate = fleet.gate()
     [job] = await fleet.add(queue="a", gate=str(gate))
@@ -81,7 +81,7 @@ async def test_a_result_that_a_zombie_had_ready_is_refused(fleet: Fleet) -> None
 async def test_a_worker_claims_again_under_its_new_id_what_was_taken_from_it(
     fleet: Fleet, prefetch: int | None
 ) -> None:
-    """Nobody else knows the task: the job goes from the worker back to the worker."""
+    """No other worker has the task, so the same worker claims the job again."""
     [zombie] = await fleet.started(PATIENT, prefetch=prefetch, concurrency=1)  # it sweeps nobody
     stranger = worker_of(idle_app(fleet.dsn), recovery=recovery_of())
     async with running(stranger):

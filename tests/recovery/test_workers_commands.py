@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command left behind."""
+    """The rows that a command left behind."""
 
     code: int
     out: str

@@ -12,7 +12,7 @@ import psycopg
 
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.statements import Style
-from ferryman.queries import recovering
+from ferryman.queries.sweep import recover_jobs
 from tests.support.tables import Tables
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _sweep(tables: Tables, job: Row) -> None:
         "id": job["id"], "worker_id": claimed["locked_by"], "token": claimed["token"], "effect": "requeue",
         "delay": SWEPT_DELAY, "error": SWEPT_ERROR, "started": True, "decision": "requeue", "reason": "silent",
     }  # fmt: skip
-    call = recovering.recover_jobs("sweeper", [decision])
+    call = recover_jobs("sweeper", [decision])
     text = call.statement.text(SchemaName("graphile_worker"), Style.NUMBERED)
     rows: list[Any] = (
         psycopg.RawCursor(tables.connection).execute(text, call.statement.ordered(call.parameters)).fetchall()

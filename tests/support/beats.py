@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ferryman.database.addresses import parse_address
 from ferryman.database.identifiers import SchemaName
-from ferryman.queries import beating
+from ferryman.queries.advisory_locks import SESSION_CLASS, WATCH_CLASS, watch_key
 from ferryman.recovery.beats import Beats
 from ferryman.recovery.rhythm import Rhythm
 from tests.support.rhythms import in_a_crowd
@@ -104,12 +104,12 @@ def key_of(connection: psycopg.Connection, worker_id: str) -> Any:
 
 def holder_of(connection: psycopg.Connection, key: int) -> int | None:
     """The process of the server that holds the lock of this session key."""
-    return _holder(connection, beating.SESSION_CLASS, key)
+    return _holder(connection, SESSION_CLASS, key)
 
 
 def watcher(connection: psycopg.Connection) -> int | None:
     """The process of the server that holds the watch."""
-    return _holder(connection, beating.WATCH_CLASS, beating.watch_key(SCHEMA))
+    return _holder(connection, WATCH_CLASS, watch_key(SCHEMA))
 
 
 def _holder(connection: psycopg.Connection, kind: int, key: int) -> int | None:

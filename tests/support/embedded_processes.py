@@ -13,10 +13,9 @@ from typing import Any
 from ferryman import embedded, errors
 from ferryman.embedded import find_binaries
 from ferryman.embedded.account import account_for
-from ferryman.embedded.deadline import Deadline
-from ferryman.embedded.layout import Layout
-from ferryman.embedded.locks import is_locked
-from ferryman.embedded.shelf import within_reach
+from ferryman.embedded.binaries import usable_by
+from ferryman.embedded.locks import Deadline, is_locked
+from ferryman.embedded.paths import ServerFiles
 from tests.support.processes import is_running
 from tests.support.waiting import DEADLINE_SECONDS, until_blocking
 
@@ -86,7 +85,7 @@ def _programs(folder: Path, name: str, first: str) -> Path:
     """The real programs, one of which does something else first."""
     programs = folder / "programs"
     programs.mkdir(mode=0o755)
-    real = within_reach(find_binaries(), account_for(folder / "none"), Deadline.after(DEADLINE_SECONDS)).folder
+    real = usable_by(account_for(folder / "none"), find_binaries(), Deadline.after(DEADLINE_SECONDS)).folder
     for each in ("initdb", "postgres"):
         before = f"{first}\n" if each == name else ""
         (programs / each).write_text(f'#!/bin/sh\n{before}exec {real}/{each} "$@"\n')
@@ -126,7 +125,7 @@ def running_postmaster(folder: Path) -> int:
 
 def has_backends(folder: Path) -> bool:
     """Any PostgreSQL process of the folder lives, orphans included."""
-    return is_locked(Layout(folder).alive)
+    return is_locked(ServerFiles(folder).alive)
 
 
 def kill(*pids: int) -> None:

@@ -10,8 +10,9 @@ import psycopg
 from psycopg import sql
 
 from ferryman.database.identifiers import SchemaName
+from ferryman.database.lazy_rows import NamedRows
 from ferryman.database.statements import Style, load_statement
-from ferryman.queries import working
+from ferryman.queries.settle import complete_claims
 from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
 
@@ -52,9 +53,11 @@ class Session:
         self.readings.append(self.measure(call))
         return self.run(call)
 
-    def run(self, call: Call) -> list[Any]:
+    def run(self, call: Call) -> Sequence[Any]:
         """Run a statement: planned at its first run, for any parameters, and kept."""
-        return self.cursor.execute(self._execution(call)).fetchall()
+        cursor = self.cursor.execute(self._execution(call))
+        names = [column.name for column in cursor.description or ()]
+        return NamedRows(names, cursor.fetchall())
 
     def measure(self, call: Call) -> Reading:
         """What a statement reads with the plan that it has; its effect is taken back."""
@@ -70,7 +73,7 @@ class Session:
         """Complete them."""
         if claims:
             done = [(claim.job_id, claim.token, claim.queue_id or 0) for claim in claims]
-            self.run(working.complete_claims(WORKER.id, done))
+            self.run(complete_claims(WORKER.id, done))
 
     def execute(self, query: str) -> None:
         """Anything else."""

@@ -17,8 +17,7 @@ import psycopg
 
 from ferryman import SyncClient
 from ferryman.embedded import EmbeddedPostgres
-from ferryman.embedded.layout import Layout
-from ferryman.embedded.place import Place
+from ferryman.embedded.paths import Place, ServerFiles
 from tests.support import once
 from tests.support.embedded_processes import is_quiet
 from tests.support.server import quick_place, quicken_logins, reachable_folder
@@ -58,11 +57,11 @@ def copy_made_server(to: Path) -> Path:
 def _copy(made: str, to: Path) -> None:
     subprocess.run(["cp", "--archive", made, to], check=True)
     place = Place(quiet_port(), f"/tmp/ferryman-{secrets.token_hex(4)}")
-    Layout(to).place.write_text(json.dumps(asdict(place)))
+    ServerFiles(to).place.write_text(json.dumps(asdict(place)))
 
 
 def _make(folder: Path, binaries: ServerBinaries | None = None, *, has_schema: bool = False) -> str:
-    layout = Layout(folder)
+    layout = ServerFiles(folder)
     with EmbeddedPostgres(folder, binaries=binaries, linger=timedelta(0), settings=SETTINGS) as server:
         if has_schema:
             quicken_logins(server.dsn)

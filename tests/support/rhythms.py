@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from ferryman import WorkerRecoveryConfig
-from ferryman.recovery import settings
+from ferryman.recovery import config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,10 +46,10 @@ OFF = {"enabled": False}
 
 def recovery_of(choices: Mapping[str, Any] = QUICK) -> WorkerRecoveryConfig:
     """A config from seconds, which may be quicker than users are allowed to ask for."""
-    bounds = {name: (timedelta(), most) for name, (_, most) in settings._SPANS.items()}
+    bounds = {name: (timedelta(), most) for name, (_, most) in config._SPANS.items()}
     given: dict[str, Any] = {
         name: timedelta(seconds=value) if name in bounds and value is not None else value
         for name, value in choices.items()
     }
-    with patch.dict(settings._SPANS, bounds):
+    with patch.dict(config._SPANS, bounds):
         return WorkerRecoveryConfig(**given)

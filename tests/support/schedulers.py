@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ferryman.cron.clock import ManualClock
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.hooks import HookRegistry
+from tests.support.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -9,7 +9,8 @@ from ferryman.hooks import HookRegistry
 from ferryman.recovery import sweeping
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.observer import Dead
-from ferryman.recovery.sweeping import Sweep, sweep_once
+from ferryman.recovery.sweep_plan import Sweep
+from ferryman.recovery.sweeping import sweep_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

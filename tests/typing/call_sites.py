@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypedDict, assert_type
 
-from ferryman import App, Job, JobSpec, NewJob, WorkerContext
+from ferryman import App, Job, JobSpec, NewJob, WorkerContext, WorkerRecoveryConfig
 from ferryman.context import CONTEXT
 from ferryman.cron import Cron, Crontab, CrontabFill, CrontabTimer, parse_crontab
 
@@ -152,3 +152,6 @@ assert_type(app.crontabs, list[Crontab])
 assert_type(Cron.daily_at(scheduled, 8, 0, payload=scheduled.job("hi"), time_zone="Europe/Paris"), Crontab)
 assert_type(Cron.from_timer("elsewhere", CrontabTimer(minutes={0, 30})), Crontab)
 assert_type(parse_crontab("0 4 * * * backup"), list[Crontab])
+
+chained = WorkerRecoveryConfig().sweep_threshold(timedelta(minutes=1)).max_crashes(None).on_crash("fail")
+assert_type(chained.resilient_job_flags(["important"]).enabled(False), WorkerRecoveryConfig)

@@ -8,13 +8,13 @@ from ferryman.hooks import (
     BeforeJobRun,
     BeforeJobSchedule,
     Continue,
-    Fail,
     HookRegistry,
     HookResult,
     JobFail,
     JobRecovery,
     JobRecoveryResult,
     JobScheduleResult,
+    Reject,
     Skip,
 )
 
@@ -29,7 +29,7 @@ async def report(event: JobFail) -> None: ...
 
 
 @hooks.on(BeforeJobRun)
-async def check(event: BeforeJobRun) -> Skip | Fail | None:
+async def check(event: BeforeJobRun) -> Skip | Reject | None:
     return None
 
 

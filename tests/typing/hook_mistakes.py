@@ -6,12 +6,12 @@ from ferryman.hooks import (
     BeforeJobRun,
     BeforeJobSchedule,
     Continue,
-    Fail,
     HookRegistry,
     HookResult,
     JobFail,
     JobRecovery,
     JobScheduleResult,
+    Reject,
     Skip,
 )
 
@@ -21,7 +21,7 @@ hooks = HookRegistry()
 async def report(event: JobFail) -> None: ...
 
 
-async def check(event: BeforeJobRun) -> Skip | Fail | None:
+async def check(event: BeforeJobRun) -> Skip | Reject | None:
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict, assert_type
 
-from ferryman import App, WorkerContext
+from ferryman import App, WorkerContext, WorkerRecoveryConfig
 from ferryman.cron import Cron
 
 app = App()
@@ -87,3 +87,8 @@ async def calls(ctx: WorkerContext) -> None:
 Cron.daily_at(shout, 8, 0, timezone="UTC")  # type: ignore[call-arg]
 Cron.daily_at(shout, "8", 0)  # type: ignore[arg-type]
 app.cron("0 8 * * *", fill=5)  # type: ignore[arg-type]
+
+WorkerRecoveryConfig().sweep_threshold(60)  # type: ignore[arg-type]
+WorkerRecoveryConfig().on_crash("ignore")  # type: ignore[arg-type]
+WorkerRecoveryConfig().sweep_treshold(60)  # type: ignore[attr-defined]
+WorkerRecoveryConfig(max_crashes="3")  # type: ignore[arg-type]

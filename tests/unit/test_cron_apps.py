@@ -52,9 +52,9 @@ def test_two_schedules_with_one_identifier_are_refused(app: App) -> None:
     @app.task
     def report() -> None: ...
 
-    with pytest.raises(CrontabError, match="two schedules want the identifier 'report'"):
+    with pytest.raises(CrontabError, match="two schedules have the identifier 'report'"):
         app.cron("0 9 * * *")(report)
-    with pytest.raises(CrontabError, match="two schedules want the identifier 'report'"):
+    with pytest.raises(CrontabError, match="two schedules have the identifier 'report'"):
         app.add_crontabs(Cron.every_minute("other"), Cron.every_minute(report))
     assert len(app.crontabs) == 1
 

@@ -158,7 +158,7 @@ def test_a_structured_payload_is_given_as_what_it_is(task: Any, payload: Any) ->
         (greet, None, "schedule 'greet': task 'greet': payload field 'name' is missing"),
         (greet, {"name": 5}, "payload field 'name'"),
         (greet, {"name": "Ann", "tmes": 2}, "payload field 'tmes' is unknown (did you mean 'times'?)"),
-        (greet, plain.job(n=1), "the payload is a job of the task 'plain', and not of 'greet'"),
+        (greet, plain.job(n=1), "the payload is a job of the task 'plain', not of 'greet'"),
         (resize, {"pat": "x"}, "payload field 'pat' is unknown (did you mean 'path'?)"),
         ("elsewhere", [1], "the payload of a crontab must be an object"),
         ("elsewhere", {"a": {1}}, "payload.a is a set, which JSON cannot hold"),
@@ -174,5 +174,5 @@ def test_a_payload_with_which_the_task_could_not_run_is_refused(task: Any, paylo
 
 
 def test_what_is_not_a_task_is_refused() -> None:
-    with pytest.raises(CrontabError, match="a schedule is for a task, or for the identifier of one"):
+    with pytest.raises(CrontabError, match="a schedule needs a task, or the identifier of one"):
         Cron.every_minute(lambda: None)

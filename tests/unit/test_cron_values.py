@@ -77,7 +77,7 @@ def test_a_fill_is_shown_as_a_crontab_writes_it() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, "1", True, None])
 def test_a_fill_is_made_of_whole_numbers(wrong: object) -> None:
-    with pytest.raises(CrontabError, match="a fill is made of whole numbers from 0 on"):
+    with pytest.raises(CrontabError, match="a fill takes whole numbers, 0 or more"):
         CrontabFill.hours(wrong)
 
 
@@ -102,7 +102,7 @@ def test_a_crontab_is_known_by_its_id_or_else_by_its_task() -> None:
         ({"job_key": ""}, "job_key must have 1 to 512 characters"),
         ({"job_key_mode": "sometimes"}, "job_key_mode must be one of"),
         ({"fill": 5}, "fill must be a CrontabFill, not int"),
-        ({"payload_json": "{"}, "payload_json must be JSON text"),
+        ({"payload_json": "{"}, "payload_json is not valid JSON"),
         ({"payload_json": "[1]"}, "the payload of a crontab must be an object"),
         ({"payload_json": "null"}, "must be an object, to which `_cron` can be added; got null"),
     ],

@@ -10,19 +10,18 @@ from typing import Any
 
 import pytest
 
-from ferryman import Fail as FailForGood
-from ferryman import Job, JobSpec, JobState
+from ferryman import Fail, Job, JobSpec, JobState
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import (
     AfterJobRun,
     BeforeJobRun,
     BeforeJobSchedule,
     Continue,
-    Fail,
     FailureReason,
     HookRegistry,
     JobRecovery,
     JobRecoveryResult,
+    Reject,
     Skip,
 )
 
@@ -105,11 +104,11 @@ async def test_when_no_hook_decides_everything_goes_its_way(ask: Asked, answer: 
     ("event", "answer"),
     [
         (BEFORE, Skip()),
-        (BEFORE, Fail("why")),
+        (BEFORE, Reject("why")),
         (AFTER, Skip()),
-        (AFTER, Fail("why")),
+        (AFTER, Reject("why")),
         (SCHEDULE, Skip()),
-        (SCHEDULE, Fail("why")),
+        (SCHEDULE, Reject("why")),
         (RECOVERY, JobRecoveryResult.Reschedule(NOW, attempts=3)),
         (RECOVERY, JobRecoveryResult.FailWithBackoff()),
         (RECOVERY, JobRecoveryResult.Skip()),
@@ -127,7 +126,7 @@ async def test_the_first_decision_is_final(ask: Asked, event: Any, answer: objec
 
 @pytest.mark.parametrize(("event", "answer"), [(BEFORE, Continue()), (RECOVERY, JobRecoveryResult.Default())])
 async def test_going_on_is_no_decision(ask: Asked, event: Any, answer: object) -> None:
-    decision = Fail("why") if event is BEFORE else JobRecoveryResult.Skip()
+    decision = Reject("why") if event is BEFORE else JobRecoveryResult.Skip()
     ask.hooks.on(type(event), answering(answer))
     ask.hooks.on(type(event), answering(decision))
 
@@ -160,8 +159,8 @@ async def test_a_broken_hook_errs_on_the_safe_side(ask: Asked, log: pytest.LogCa
     run, done, recovery, schedule = [await ask(event) for event in EVENTS]
 
     name = f"hook {__name__}.broken failed"
-    assert run == Fail(f"BeforeJobRun {name}: ValueError: boom")
-    assert schedule == Fail(f"BeforeJobSchedule {name}: ValueError: boom")
+    assert run == Reject(f"BeforeJobRun {name}: ValueError: boom")
+    assert schedule == Reject(f"BeforeJobSchedule {name}: ValueError: boom")
     assert (done, recovery) == (Continue(), JobRecoveryResult.Default())
     assert log.messages == [f"{type(event).__name__} {name}" for event in EVENTS]
     assert "secret" not in log.text
@@ -169,19 +168,19 @@ async def test_a_broken_hook_errs_on_the_safe_side(ask: Asked, log: pytest.LogCa
 
 async def test_an_error_after_the_run_leaves_the_decision_to_the_next_hook(ask: Asked) -> None:
     ask.hooks.on(AfterJobRun, broken)
-    ask.hooks.on(AfterJobRun, answering(Fail("found by the second")))
+    ask.hooks.on(AfterJobRun, answering(Reject("found by the second")))
 
-    assert await ask(AFTER) == Fail("found by the second")
+    assert await ask(AFTER) == Reject("found by the second")
 
 
 @pytest.mark.parametrize(
     ("event", "answer", "complaint"),
     [
-        (BEFORE, Skip, "the class Skip, not an instance; it takes None, Continue(), Skip() or Fail(message)"),
+        (BEFORE, Skip, "the class Skip, not an instance; it takes None, Continue(), Skip() or Reject(message)"),
         (BEFORE, Continue({"to": "secret"}), "Continue with a payload; it takes None, Continue(), Skip() or"),
         (
             BEFORE,
-            FailForGood("why"),
+            Fail("why"),
             "ferryman.Fail, which handlers raise; the answers are in ferryman.hooks",
         ),
         (AFTER, True, "a value of type bool"),
@@ -213,7 +212,7 @@ async def test_an_exit_from_an_async_hook_is_an_error_like_others(
 
     answer = await hooks.intercept(BEFORE)
 
-    assert isinstance(answer, Fail)
+    assert isinstance(answer, Reject)
     assert f"{error.__name__}: boom" in answer.message
     assert len(log.records) == 1
 
@@ -303,7 +302,7 @@ async def test_a_hook_that_does_not_answer_in_time_counts_as_an_error_and_is_nam
     async with asyncio.timeout(30):
         answer = await hooks.intercept(BEFORE)
 
-    assert isinstance(answer, Fail)
+    assert isinstance(answer, Reject)
     assert "ponder did not return within 0.02 s" in answer.message
     assert [record.event for record in log.records] == ["hook_timed_out"]
 
@@ -316,5 +315,5 @@ async def test_a_time_limit_of_its_own_that_a_hook_breaks_is_an_error_like_other
 
     answer = await hooks.intercept(BEFORE)
 
-    assert isinstance(answer, Fail)
+    assert isinstance(answer, Reject)
     assert answer.message.endswith("ask failed: TimeoutError")

@@ -1,4 +1,4 @@
-"""Observers hear everything, together, and cannot disturb whoever tells them."""
+"""Observers get every event at the same time, and cannot disturb the code that emits it."""
 
 import asyncio
 import functools

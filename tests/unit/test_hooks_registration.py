@@ -1,4 +1,4 @@
-"""What can be registered, in which order it stays, and how registries combine."""
+"""The registration of hooks: what can be registered, in which order, and how registries combine."""
 
 import functools
 from collections.abc import AsyncIterator

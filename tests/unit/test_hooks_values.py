@@ -13,11 +13,11 @@ from ferryman.errors import InvalidJobError
 from ferryman.hooks import (
     BeforeJobSchedule,
     Continue,
-    Fail,
     Interceptor,
     JobRecoveryResult,
     LocalQueueInit,
     Observer,
+    Reject,
     Skip,
 )
 
@@ -75,7 +75,7 @@ def test_recovery_answers_read_as_they_are_written() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [Continue(), Continue([1]), Skip(), Fail("why"), JobRecoveryResult.Default(), JobRecoveryResult.Reschedule(NOW)],
+    [Continue(), Continue([1]), Skip(), Reject("why"), JobRecoveryResult.Default(), JobRecoveryResult.Reschedule(NOW)],
 )
 def test_answers_survive_copying_and_pickling(answer: object) -> None:
     assert copy.deepcopy(answer) == answer
@@ -99,4 +99,4 @@ def test_a_reschedule_that_the_database_would_refuse_is_refused_at_once(
 
 def test_the_message_of_a_failure_is_text() -> None:
     with pytest.raises(TypeError, match="must be a string, not ValueError"):
-        Fail(ValueError("boom"))  # type: ignore[arg-type]
+        Reject(ValueError("boom"))  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from dataclasses import fields
 from datetime import timedelta
 from typing import Any
@@ -77,6 +78,16 @@ def test_each_keyword_does_the_same(name: str, value: object) -> None:
 
 def test_every_setting_has_a_setter() -> None:
     assert {each.name for each in fields(RecoverySettings)} == {"enabled", *CHOICES}
+
+
+@pytest.mark.parametrize("name", ["enabled", *CHOICES])
+def test_help_shows_what_each_setter_changes(name: str) -> None:
+    setter = getattr(WorkerRecoveryConfig(), name)
+    meaning, explained = inspect.getdoc(setter), inspect.getdoc(RecoverySettings)
+    assert meaning
+    assert f"\n{name}: {meaning.splitlines()[0]}\n" in f"{explained}\n"
+    assert [*inspect.signature(setter).parameters] == ["value"]
+    assert setter.__qualname__ == f"WorkerRecoveryConfig.{name}"
 
 
 def test_enabled_false_disables_it_again() -> None:

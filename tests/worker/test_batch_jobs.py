@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferryman import BatchResult, JobSpec
-from ferryman import Fail as FailForGood
-from ferryman.hooks import AfterJobRun, Fail, HookRegistry, JobFail, JobPermanentlyFail
+from ferryman import BatchResult, Fail, JobSpec
+from ferryman.hooks import AfterJobRun, HookRegistry, JobFail, JobPermanentlyFail, Reject
 from ferryman.retries import FixedDelay
 from tests.support.workers import due_now, jobs, only_job, run_all
 
@@ -132,7 +131,7 @@ async def test_a_batch_shrinks_from_attempt_to_attempt(app: App, client: Client,
 
 
 async def test_a_batch_can_fail_for_good(app: App, client: Client, connection: psycopg.Connection) -> None:
-    answering(app, BatchResult.fail_all(FailForGood("no such account")))
+    answering(app, BatchResult.fail_all(Fail("no such account")))
     await client.add_batch_job("send", ITEMS)
     await run_all(app)
 
@@ -181,7 +180,7 @@ async def test_partial_failures_are_told_like_others(app: App, client: Client, c
 
 async def test_a_hook_that_fails_a_batch_keeps_what_is_left(app: App, client: Client, connection) -> None:
     hooks = HookRegistry()
-    hooks.on(AfterJobRun, lambda event: Fail("the hook says no"))
+    hooks.on(AfterJobRun, lambda event: Reject("the hook says no"))
     answering(app, [None, None, ValueError("x")])
     await client.add_batch_job("send", ITEMS)
     await run_all(app, hooks=hooks)

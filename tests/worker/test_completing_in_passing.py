@@ -12,7 +12,7 @@ from ferryman import App, Client, JobSpec, RawJobSpec
 from ferryman.database.statements import Style
 from ferryman.database.timed import TimedDatabase
 from ferryman.hooks import HookRegistry, JobComplete
-from ferryman.queries import working
+from ferryman.queries.claim import ClaimStatement
 from ferryman.worker.claiming.claimer import Claimer
 from ferryman.worker.identity import Identity
 from ferryman.worker.running import slots as running_module
@@ -148,18 +148,18 @@ async def test_small_jobs_cost_one_statement_for_each_group(
 @pytest.mark.parametrize(
     ("search", "durable", "queue", "completes", "expected"),
     [
-        *((search, False, None, False, "off") for search in working.Search),
-        *((search, True, None, False, "on") for search in working.Search),
-        *((search, False, None, True, "on") for search in working.Search),
-        (working.Search.FRONT, False, "letters", False, "on"),
-        (working.Search.BY_TASK, False, "letters", False, "on"),
+        *((search, False, None, False, "off") for search in ClaimStatement),
+        *((search, True, None, False, "on") for search in ClaimStatement),
+        *((search, False, None, True, "on") for search in ClaimStatement),
+        (ClaimStatement.FRONT, False, "letters", False, "on"),
+        (ClaimStatement.BY_TASK, False, "letters", False, "on"),
     ],
 )
 async def test_only_a_claim_alone_need_not_be_on_disk(
     client: Client,
     connection: psycopg.Connection,
     *,
-    search: working.Search,
+    search: ClaimStatement,
     durable: bool,
     queue: str | None,
     completes: bool,
@@ -167,9 +167,7 @@ async def test_only_a_claim_alone_need_not_be_on_disk(
 ) -> None:
     await client.add_raw_job("work", {}, JobSpec(queue_name=queue))
     done = [(4711, 1)] if completes else []
-    call = working.claim_jobs(
-        "me", [1], wanted=1, window=64, now=None, forbidden_flags=None, search=search, done=done, durable=durable
-    )
+    call = search.value("me", [1], wanted=1, window=64, now=None, forbidden_flags=None, done=done, durable=durable)
     text = call.statement.text(client.schema, Style.NUMBERED)
     with connection.transaction():
         cursor = psycopg.RawCursor(connection)

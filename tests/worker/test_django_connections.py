@@ -16,7 +16,7 @@ from ferryman import App, JobSpec
 from ferryman.worker.running import forks
 from ferryman.worker.running.children.messages import ChildSuccess
 from ferryman.worker.running.children.orders import ChildOrder
-from ferryman.worker.running.children.task_runs import run_task
+from ferryman.worker.running.children.serving import run_task
 from ferryman.worker.running.django_connections import with_usable_connections
 from tests.support.workers import jobs, run_all
 from tests.worker import process_tasks

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferryman import Fail as FailForGood
-from ferryman import JobSpec, Snooze
+from ferryman import Fail, JobSpec, Snooze
 from ferryman.hooks import (
     AfterJobRun,
     BeforeJobRun,
-    Fail,
     FailureReason,
     HookRegistry,
     JobComplete,
@@ -22,6 +20,7 @@ from ferryman.hooks import (
     JobInterrupted,
     JobPermanentlyFail,
     JobStart,
+    Reject,
     SettleRefused,
     ShutdownReason,
     Skip,
@@ -148,7 +147,7 @@ async def test_a_failure_is_told_after_it_was_written(app: App, client: Client, 
     assert "JobComplete" not in seen.names
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), FailForGood("x")], ids=["last attempt", "Fail"])
+@pytest.mark.parametrize("error", [ValueError("x"), Fail("x")], ids=["last attempt", "Fail"])
 async def test_the_last_failure_is_told_as_permanent(app: App, client: Client, seen: Seen, error: Exception) -> None:
     ending(app, error)
     await client.add_raw_job("end", spec=JobSpec(max_attempts=1 if isinstance(error, ValueError) else 5))
@@ -190,7 +189,9 @@ async def test_before_a_run_skip_completes_the_job_unrun(app: App, client: Clien
     assert seen.only(JobComplete).duration == timedelta()
 
 
-@pytest.mark.parametrize("answer", [lambda event: Fail("not \0 today"), lambda event: 1 / 0], ids=["Fail", "an error"])
+@pytest.mark.parametrize(
+    "answer", [lambda event: Reject("not \0 today"), lambda event: 1 / 0], ids=["Reject", "an error"]
+)
 async def test_before_a_run_fail_uses_the_attempt(
     app: App, client: Client, seen: Seen, connection: psycopg.Connection, answer: Any
 ) -> None:
@@ -217,7 +218,7 @@ async def test_after_a_run_skip_makes_a_success_of_a_failure(app: App, client: C
 
 async def test_after_a_run_fail_makes_a_failure_of_a_success(app: App, client: Client, seen: Seen, connection) -> None:
     ending(app)
-    seen.hooks.on(AfterJobRun, lambda event: Fail("the result is wrong"))
+    seen.hooks.on(AfterJobRun, lambda event: Reject("the result is wrong"))
     await client.add_raw_job("end", spec=JobSpec(max_attempts=1))
     await run_all(app, hooks=seen.hooks)
 

@@ -11,8 +11,7 @@ import psycopg
 import pytest
 
 from ferryman import App
-from ferryman.queries import working
-from ferryman.queries.working import Search
+from ferryman.queries.claim import ClaimStatement, claim_plain_jobs
 from ferryman.worker.claiming import search
 from ferryman.worker.claiming.claims import claimed_from_rows
 from tests.support import versions
@@ -99,15 +98,15 @@ def _expected(rows: Sequence[Row], busy: set[int], wanted: int) -> list[int]:
     return taken[:wanted]
 
 
-def _claim(table: Session, *, wanted: int, window: int = PLENTY, search: Search) -> tuple[list[int], bool]:
-    call = working.claim_jobs("me", MINE, wanted=wanted, window=window, now=NOW, forbidden_flags=["no"], search=search)
+def _claim(table: Session, *, wanted: int, window: int = PLENTY, search: ClaimStatement) -> tuple[list[int], bool]:
+    call = search.value("me", MINE, wanted=wanted, window=window, now=NOW, forbidden_flags=["no"])
     with table.cursor.connection.transaction(force_rollback=True):
         claimed = claimed_from_rows(table.run(call), "me")
     return [claim.job_id for claim in claimed.claims], claimed.is_window_full
 
 
-@pytest.mark.parametrize("search", [Search.FRONT, Search.BY_TASK])
-def test_both_claims_take_what_comes_first(table: Session, search: Search) -> None:
+@pytest.mark.parametrize("search", [ClaimStatement.FRONT, ClaimStatement.BY_TASK])
+def test_both_claims_take_what_comes_first(table: Session, search: ClaimStatement) -> None:
     for seed in range(SEEDS):
         rows, busy = _fill(table, random.Random(seed))
         for wanted in (1, 7, 500):
@@ -123,16 +122,16 @@ def test_a_plain_claim_takes_what_comes_first_or_leaves_it_where_jobs_have_queue
         for wanted in (1, 7, 500):
             first = _expected([replace(row, queue=None) for row in rows], set(), wanted)
             meets_queued = not queued.isdisjoint(first)
-            claimed = _claim(table, wanted=wanted, search=Search.PLAIN)
+            claimed = _claim(table, wanted=wanted, search=ClaimStatement.PLAIN)
             assert claimed == (([], True) if meets_queued else (first, False)), seed
             outcomes.add((meets_queued, len(queued) > 0))
     assert outcomes == {(True, True), (False, True), (False, False)}
 
 
-@pytest.mark.parametrize("search", Search)
-def test_a_job_that_is_never_due_is_not_waited_for(table: Session, search: Search) -> None:
+@pytest.mark.parametrize("search", ClaimStatement)
+def test_a_job_that_is_never_due_is_not_waited_for(table: Session, search: ClaimStatement) -> None:
     table.execute(f"insert into {JOBS} (task_id, run_at) values (1, 'infinity')")
-    call = working.claim_jobs("me", MINE, wanted=9, window=9, now=NOW, forbidden_flags=None, search=search)
+    call = search.value("me", MINE, wanted=9, window=9, now=NOW, forbidden_flags=None)
 
     claimed = claimed_from_rows(table.run(call), "me")
 
@@ -142,7 +141,7 @@ def test_a_job_that_is_never_due_is_not_waited_for(table: Session, search: Searc
 def test_a_plain_claim_says_when_the_next_job_is_due(table: Session) -> None:
     for run_at in ("2029-12-31", "2030-01-01 00:00:07", "2030-01-01 00:00:05"):
         table.cursor.execute(f"insert into {JOBS} (task_id, run_at) values (1, $1)", [f"{run_at}+00"])
-    call = working.claim_jobs("me", MINE, wanted=9, window=9, now=NOW, forbidden_flags=None, search=Search.PLAIN)
+    call = claim_plain_jobs("me", MINE, wanted=9, window=9, now=NOW, forbidden_flags=None)
 
     claimed = claimed_from_rows(table.run(call), "me")
 
@@ -153,7 +152,7 @@ def test_a_plain_claim_says_when_the_next_job_is_due(table: Session) -> None:
 @pytest.mark.parametrize("other", ["2, '2029-12-31'", "1, '2029-12-31'"], ids=["for somebody else", "beyond the limit"])
 def test_a_plain_claim_says_if_another_job_is_due(table: Session, other: str) -> None:
     table.execute(f"insert into {JOBS} (task_id, run_at) values (1, '2029-12-30'), ({other})")
-    call = working.claim_jobs("me", MINE, wanted=1, window=9, now=NOW, forbidden_flags=None, search=Search.PLAIN)
+    call = claim_plain_jobs("me", MINE, wanted=1, window=9, now=NOW, forbidden_flags=None)
 
     claimed = claimed_from_rows(table.run(call), "me")
 
@@ -161,8 +160,8 @@ def test_a_plain_claim_says_if_another_job_is_due(table: Session, other: str) ->
     assert (claimed.is_window_full, claimed.took_all) == (False, False)
 
 
-@pytest.mark.parametrize("search", Search)
-def test_a_small_window_never_puts_a_later_job_first(table: Session, search: Search) -> None:
+@pytest.mark.parametrize("search", ClaimStatement)
+def test_a_small_window_never_puts_a_later_job_first(table: Session, search: ClaimStatement) -> None:
     full = 0
     for seed in range(SEEDS):
         rows, busy = _fill(table, random.Random(seed))
@@ -179,12 +178,12 @@ def test_a_plain_claim_leaves_out_what_others_have_locked(table: Session, databa
     table.execute(f"insert into {JOBS} (task_id, run_at) select 1, '2029-01-01' from generate_series(1, 5)")
     with psycopg.connect(database) as other:
         other.execute(f"select from {JOBS} where id in (1, 3) for update")
-        assert _claim(table, wanted=2, search=Search.PLAIN)[0] == [2, 4]
-    assert _claim(table, wanted=2, search=Search.PLAIN)[0] == [1, 2]
+        assert _claim(table, wanted=2, search=ClaimStatement.PLAIN)[0] == [2, 4]
+    assert _claim(table, wanted=2, search=ClaimStatement.PLAIN)[0] == [1, 2]
 
 
-@pytest.mark.parametrize("search", [Search.FRONT, Search.BY_TASK])
-def test_what_others_have_locked_is_left_out(table: Session, database: str, search: Search) -> None:
+@pytest.mark.parametrize("search", [ClaimStatement.FRONT, ClaimStatement.BY_TASK])
+def test_what_others_have_locked_is_left_out(table: Session, database: str, search: ClaimStatement) -> None:
     table.execute(f"insert into {QUEUES} (queue_name) values ('held'), ('free')")
     table.execute(
         f"insert into {JOBS} (task_id, job_queue_id, run_at) "

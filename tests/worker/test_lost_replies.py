@@ -16,7 +16,7 @@ from ferryman.database.pools import AsyncPool
 from ferryman.database.timed import TimedDatabase
 from ferryman.errors import DatabaseError, DatabaseUnavailableError, NotConnectedError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused, WorkerStart
-from ferryman.queries import working
+from ferryman.queries.claim import return_lost_claims
 from ferryman.retries import FixedDelay
 from ferryman.worker.claiming import lost_replies
 from ferryman.worker.claiming.claimer import Claimer
@@ -241,7 +241,7 @@ async def test_a_search_for_lost_claims_that_is_carried_out_late_comes_to_nothin
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It knows nothing of the claims that the worker has made since over another connection."""
-    search = working.return_lost_claims
+    search = return_lost_claims
 
     def search_unheard(*args: Any, **given: Any) -> Call:
         proxy.passes_replies = False
@@ -250,7 +250,7 @@ async def test_a_search_for_lost_claims_that_is_carried_out_late_comes_to_nothin
     [job_id] = await _add(client, JobSpec())
     await claiming.lose_a_reply(proxy, lambda: jobs(connection)[0].locked_at is not None)
     with monkeypatch.context() as patched:
-        patched.setattr(working, "return_lost_claims", search_unheard)
+        patched.setattr(lost_replies, "return_lost_claims", search_unheard)
         looking = asyncio.create_task(claiming.claimer.claim(1))
         await until(lambda: _holds_a_transaction(connection), "the search was carried out")
         proxy.passes_replies = True

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from ferryman.queries import working
-from ferryman.queries.working import Search
+from ferryman.queries.claim import ClaimStatement
 from ferryman.worker.claiming.claims import claimed_from_rows
 from tests.support.measuring import JOBS, QUEUES, session
 from tests.support.waiting import until
@@ -95,16 +94,16 @@ def _put(table: Session, behind: int) -> None:
     )
 
 
-def _claim(table: Session, search: Search, *, wanted: int = 10) -> list[int]:
-    call = working.claim_jobs("me", [1], wanted=wanted, window=200, now=None, forbidden_flags=None, search=search)
+def _claim(table: Session, search: ClaimStatement, *, wanted: int = 10) -> list[int]:
+    call = search.value("me", [1], wanted=wanted, window=200, now=None, forbidden_flags=None)
     return [claim.job_id for claim in claimed_from_rows(table.run(call), "me").claims]
 
 
 @pytest.mark.parametrize("behind", [0, 300])
 @pytest.mark.parametrize("mark", FREE)
-@pytest.mark.parametrize("search", Search)
+@pytest.mark.parametrize("search", ClaimStatement)
 def test_a_row_with_a_mark_that_means_nothing_is_claimed(
-    table: Session, database: str, search: Search, mark: str, behind: int
+    table: Session, database: str, search: ClaimStatement, mark: str, behind: int
 ) -> None:
     _put(table, behind)
     with ExitStack() as stack:
@@ -115,9 +114,9 @@ def test_a_row_with_a_mark_that_means_nothing_is_claimed(
     assert {*range(1, FRONT + 1)} <= {*taken}
 
 
-@pytest.mark.parametrize("search", Search)
+@pytest.mark.parametrize("search", ClaimStatement)
 async def test_rows_of_a_claim_whose_server_process_was_ended_are_claimed(
-    table: Session, database: str, connection: psycopg.Connection, search: Search
+    table: Session, database: str, connection: psycopg.Connection, search: ClaimStatement
 ) -> None:
     _put(table, 0)
     with ExitStack() as stack:
@@ -132,9 +131,9 @@ async def test_rows_of_a_claim_whose_server_process_was_ended_are_claimed(
         assert _claim(table, search) == [*range(1, FRONT + 1)]
 
 
-@pytest.mark.parametrize("search", Search)
+@pytest.mark.parametrize("search", ClaimStatement)
 def test_rows_that_others_hold_are_left_and_those_behind_are_claimed(
-    table: Session, database: str, search: Search
+    table: Session, database: str, search: ClaimStatement
 ) -> None:
     _put(table, 300)
     with ExitStack() as stack:
@@ -143,8 +142,8 @@ def test_rows_that_others_hold_are_left_and_those_behind_are_claimed(
     assert _claim(table, search)[:FRONT] == [*range(1, FRONT + 1)]
 
 
-@pytest.mark.parametrize("search", Search)
-def test_a_row_that_was_changed_keeps_its_place_among_its_like(table: Session, search: Search) -> None:
+@pytest.mark.parametrize("search", ClaimStatement)
+def test_a_row_that_was_changed_keeps_its_place_among_its_like(table: Session, search: ClaimStatement) -> None:
     """It stands elsewhere in the table and in its indexes. A claim that takes all still has it in the order of ids."""
     table.execute(f"insert into {JOBS} (task_id, run_at) select 1, '2020-01-01' from generate_series(1, 6)")
     table.execute(f"update {JOBS} set attempts = 1 where id = 2")
@@ -152,10 +151,11 @@ def test_a_row_that_was_changed_keeps_its_place_among_its_like(table: Session, s
 
 
 @pytest.mark.parametrize(
-    ("search", "taken"), [(Search.PLAIN, [1, 3, 4]), (Search.FRONT, [1, 2, 3]), (Search.BY_TASK, [1, 2, 3])]
+    ("search", "taken"),
+    [(ClaimStatement.PLAIN, [1, 3, 4]), (ClaimStatement.FRONT, [1, 2, 3]), (ClaimStatement.BY_TASK, [1, 2, 3])],
 )
 def test_of_rows_alike_those_with_the_lowest_ids_are_taken_that_were_read(
-    table: Session, search: Search, taken: list[int]
+    table: Session, search: ClaimStatement, taken: list[int]
 ) -> None:
     """A plain claim reads no more than it takes."""
     table.execute(f"insert into {JOBS} (task_id, run_at) select 1, '2020-01-01' from generate_series(1, 6)")
@@ -199,15 +199,15 @@ def _use_transactions(dsn: str, until: int) -> None:
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 99])
-@pytest.mark.parametrize("search", Search)
+@pytest.mark.parametrize("search", ClaimStatement)
 def test_a_row_whose_mark_stands_for_several_is_claimed_though_its_number_is_that_of_a_transaction(
-    shared_numbers: str, search: Search, ahead: int
+    shared_numbers: str, search: ClaimStatement, ahead: int
 ) -> None:
     """The number of a transaction that stays open, or one that the next transactions will have."""
     with session(shared_numbers) as table, ExitStack() as stack:
         _put(table, 300)
         wanted = {*range(1, FRONT + 1)}
-        if search is not Search.PLAIN:
+        if search is not ClaimStatement.PLAIN:
             table.execute(f"insert into {QUEUES} (queue_name) values ('q')")
             table.execute(f"update {JOBS} set job_queue_id = 1 where id = {FRONT}")
         others = [_connect(shared_numbers, stack) for _ in range(2)]

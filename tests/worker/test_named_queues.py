@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import JobSpec, RawJobSpec, WorkerContext
-from ferryman.queries import working
-from ferryman.queries.working import Search
+from ferryman.queries.claim import ClaimStatement
 from ferryman.worker.claiming.claims import claimed_from_rows
 from tests.support.measuring import JOBS, QUEUES, WORKER, session
 from tests.support.waiting import until
@@ -175,10 +174,15 @@ def table(database: str) -> Iterator[Session]:
 
 @pytest.mark.parametrize(
     ("search", "wanted", "is_behind_a_busy_queue"),
-    [(Search.FRONT, 2, False), (Search.BY_TASK, 1, False), (Search.BY_TASK, 2, False), (Search.BY_TASK, 2, True)],
+    [
+        (ClaimStatement.FRONT, 2, False),
+        (ClaimStatement.BY_TASK, 1, False),
+        (ClaimStatement.BY_TASK, 2, False),
+        (ClaimStatement.BY_TASK, 2, True),
+    ],
 )
 def test_a_queue_is_in_the_order_of_ids_however_its_rows_have_moved(
-    table: Session, search: Search, wanted: int, *, is_behind_a_busy_queue: bool
+    table: Session, search: ClaimStatement, wanted: int, *, is_behind_a_busy_queue: bool
 ) -> None:
     table.execute(
         f"insert into {JOBS} (task_id, job_queue_id, run_at)"
@@ -193,9 +197,7 @@ def test_a_queue_is_in_the_order_of_ids_however_its_rows_have_moved(
 
     order = []
     for _ in range(5):
-        call = working.claim_jobs(
-            WORKER.id, [1, 3], wanted=wanted, window=10, now=None, forbidden_flags=None, search=search
-        )
+        call = search.value(WORKER.id, [1, 3], wanted=wanted, window=10, now=None, forbidden_flags=None)
         claims = claimed_from_rows(table.run(call), WORKER.id).claims
         order += [claim.job_id for claim in claims]
         table.settle(claims)

@@ -10,7 +10,7 @@ import pytest
 
 from ferryman import App, WorkerContext
 from ferryman.database.timed import TimedDatabase
-from ferryman.queries import working
+from ferryman.queries.attempt import prune_progress
 from tests.support.inside import inside
 from tests.support.waiting import until
 from tests.support.workers import MINUTES, running, worker_of
@@ -140,7 +140,7 @@ async def test_progress_is_a_fraction(app: App, client: Client, fraction: float)
 
 async def test_what_dead_workers_have_told_is_pruned(client: Client, connection: psycopg.Connection) -> None:
     connection.execute("insert into graphile_worker._ferryman_progress values (7, 'dead', now(), 0.5, null, now())")
-    await TimedDatabase(client.pool, client.schema).fetch(working.prune_progress())
+    await TimedDatabase(client.pool, client.schema).fetch(prune_progress())
     assert rows(connection) == 0
 
 

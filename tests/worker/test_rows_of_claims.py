@@ -84,10 +84,13 @@ def jobs_left(connection: psycopg.Connection) -> list[Any]:
 
 async def test_they_are_a_sequence_like_any_other(client: Client) -> None:
     async with client.pool.connection() as connection:
-        rows = await connection.fetch_lazily("select n, n::text from generate_series(1, $1::int) as n", [3])
+        rows = await connection.fetch_lazily("select n, n::text as text from generate_series(1, $1::int) as n", [3])
     assert [*rows] == [(1, "1"), (2, "2"), (3, "3")]
     assert (len(rows), rows[0], rows[-1], rows[1:]) == (3, (1, "1"), (3, "3"), [(2, "2"), (3, "3")])
-    assert (rows.column(1), rows.value(2, 0)) == (["1", "2", "3"], 3)
+    assert (rows.column("text"), rows.value(2, "n")) == (["1", "2", "3"], 3)
+    [own] = only = rows.only(1)
+    assert (own, only[0], only.column("text"), only.value(0, "n")) == ((2, "2"), (2, "2"), ["2"], 2)
+    assert (len(only), [*only.only(0)]) == (1, [(2, "2")])
     for place in (3, -4):
         with pytest.raises(IndexError):
             rows[place]

@@ -11,7 +11,7 @@ import pytest
 from ferryman import JobSpec, RawJobSpec
 from ferryman.errors import DatabaseUnavailableError
 from ferryman.hooks import HookRegistry, JobComplete, JobFail, SettleRefused
-from ferryman.queries import working
+from ferryman.queries.settle import find_jobs
 from ferryman.worker.settling import buffers, settler
 from tests.support.inside import inside
 from tests.support.logs import logged
@@ -303,7 +303,7 @@ async def test_a_failure_is_reported_as_written_although_the_question_after_it_f
     hooks, told, refused = HookRegistry(), [], []
     hooks.on(JobFail, lambda event: told.append(event.job.id))
     hooks.on(SettleRefused, lambda event: refused.append(event.job_id))
-    find_jobs, failures, go_on = working.find_jobs, [1, 1], asyncio.Event()
+    failures, go_on = [1, 1], asyncio.Event()
 
     def find_or_fail(job_ids: Sequence[int]) -> Call:
         if failures:
@@ -312,7 +312,7 @@ async def test_a_failure_is_reported_as_written_although_the_question_after_it_f
             raise DatabaseUnavailableError("the connection is lost")
         return find_jobs(job_ids)
 
-    monkeypatch.setattr(working, "find_jobs", find_or_fail)
+    monkeypatch.setattr(settler, "find_jobs", find_or_fail)
 
     @app.task
     async def end(number: int) -> None:

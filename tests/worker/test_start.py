@@ -31,7 +31,7 @@ UNUSED_BY_A_PLAIN_WORKER = {
     "ferryman.embedded": "for development",
     "ferryman.health": "the doctor's",
     "ferryman.recovery.sweeping": "for workers whose first jobs have begun",
-    "ferryman.worker.running.children.starting": "for tasks that run in processes",
+    "ferryman.worker.running.children.serving": "for the child processes of a worker",
     "ferryman.worker.claiming.local_queue": "for workers that claim ahead",
     "asyncpg": "the caller's, if anybody's",
     "click": "the command's",

@@ -12,7 +12,14 @@ from ferryman.database.failures import sqlstate_of
 from ferryman.database.steps import Call, Rollback, Script, Transaction, Wait, repeated
 from ferryman.errors import DatabaseError, InvalidJobError, SchemaMissingError
 from ferryman.jobs import check_identifier
-from ferryman.queries import cleaning
+from ferryman.queries.jobs import (
+    LOCK_QUEUES,
+    LOCK_TASKS,
+    delete_failed_jobs,
+    delete_unknown_tasks,
+    delete_unused_queues,
+    delete_unused_tasks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,11 +82,11 @@ def cleanup(
 def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> Steps[Cleaned]:
     failed_jobs, queues, identifiers = 0, (), ()  # type: int, Sequence[Row], Sequence[Row]
     if CleanupTask.DELETE_PERMAFAILED_JOBS in chosen:
-        [(failed_jobs,)] = yield cleaning.delete_failed_jobs(age)
+        [(failed_jobs,)] = yield delete_failed_jobs(age)
     if CleanupTask.GC_TASK_IDENTIFIERS in chosen:
         identifiers = yield from _delete_tasks(kept)
     if CleanupTask.GC_JOB_QUEUES in chosen:
-        queues = yield from under_lock(cleaning.LOCK_QUEUES, cleaning.delete_unused_queues())
+        queues = yield from under_lock(LOCK_QUEUES, delete_unused_queues())
     return Cleaned(
         task_identifiers=tuple(row[0] for row in identifiers),
         queue_names=tuple(row[0] for row in queues),
@@ -89,10 +96,10 @@ def _clean(chosen: set[CleanupTask], kept: Sequence[str], age: float | None) -> 
 
 def _delete_tasks(kept: Sequence[str]) -> Steps[Sequence[Row]]:
     try:
-        return (yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unknown_tasks(kept)))
+        return (yield from under_lock(LOCK_TASKS, delete_unknown_tasks(kept)))
     except SchemaMissingError:  # without the extensions nobody can register
         yield Rollback()
-    return (yield from under_lock(cleaning.LOCK_TASKS, cleaning.delete_unused_tasks(kept)))
+    return (yield from under_lock(LOCK_TASKS, delete_unused_tasks(kept)))
 
 
 def under_lock(lock: Script, delete: Call) -> Steps[Sequence[Row]]:

@@ -32,9 +32,9 @@ def check_health(core: Core, *, limits: HealthLimits | None = None) -> Steps[Hea
 def hidden_tables(core: Core) -> Steps[tuple[str, ...]]:
     """The tables of jobs and crontabs of which row security shows this role no rows, so that they look empty."""
     from ferryman.health.schema_checks import CRONTABS, TABLES  # noqa: PLC0415 - see above
-    from ferryman.queries import health  # noqa: PLC0415 - see above
+    from ferryman.queries import checks  # noqa: PLC0415 - see above
 
-    rows = yield health.access(core.schema.name, (*TABLES, CRONTABS))
+    rows = yield checks.access(core.schema.name, (*TABLES, CRONTABS))
     return tuple(table for table, may_read, _, _, is_hidden in rows if may_read and is_hidden)
 
 

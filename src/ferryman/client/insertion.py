@@ -9,8 +9,8 @@ import msgspec
 
 from ferryman.errors import JobNotAddedError
 from ferryman.jobs import Job, JobState, NewJob
-from ferryman.queries import adding
-from ferryman.queries.rows import job_from_row
+from ferryman.queries.job_rows import job_from_row
+from ferryman.queries.jobs import add_keyed_jobs, dedupe_job, insert_job, insert_jobs
 from ferryman.tasks.forms import is_null
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def slices(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
 
 def insert_one(job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
     """Add a job without a key."""
-    call = adding.insert_job(job, notify=notify, using=using)
+    call = insert_job(job, notify=notify).on(using)
     for _ in range(ATTEMPTS):
         rows = yield call
         if rows:
@@ -58,9 +58,7 @@ def insert_one(job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
 def insert_many(jobs: Sequence[NewJob], *, notify: bool, using: Any) -> Steps[list[Job]]:
     """Add jobs without keys, in order."""
     kinds, kind_of = _kinds(jobs)
-    call = adding.insert_jobs(
-        kinds, f"[{','.join([job.payload_json for job in jobs])}]", kind_of, notify=notify, using=using
-    )
+    call = insert_jobs(kinds, f"[{','.join([job.payload_json for job in jobs])}]", kind_of, notify=notify).on(using)
     for _ in range(ATTEMPTS):
         [(ids, now, *_)] = yield call
         if ids is not None:
@@ -80,7 +78,7 @@ def add_keyed(jobs: Mapping[str, NewJob], *, preserve_run_at: bool, using: Any) 
             return added
         specs = _encoder.encode([_record(job) for job in missing]).decode()
         delays = [_seconds(job.spec.delay) for job in missing] if any(job.spec.delay for job in missing) else None
-        rows = yield adding.add_keyed_jobs(specs, delays, preserve_run_at=preserve_run_at, using=using)
+        rows = yield add_keyed_jobs(specs, delays, preserve_run_at=preserve_run_at).on(using)
         added |= {job.key: _named_like(jobs[job.key], job) for job in map(job_from_row, rows) if job.key is not None}
     raise _not_added(next(iter(jobs.values())).identifier)
 
@@ -88,7 +86,7 @@ def add_keyed(jobs: Mapping[str, NewJob], *, preserve_run_at: bool, using: Any) 
 def dedupe(job: NewJob, *, using: Any) -> Steps[Job]:
     """Add a job, or find the one that has its key already."""
     for _ in range(ATTEMPTS):
-        rows = yield adding.dedupe_job(job, using=using)
+        rows = yield dedupe_job(job).on(using)
         if rows:
             found = job_from_row(rows[0])
             return _named_like(job, found) if found.revision == 0 else found

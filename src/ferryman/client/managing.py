@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ferryman.database.steps import repeated
 from ferryman.errors import InvalidJobError
 from ferryman.jobs import MAX_KEY_LENGTH, RescheduleJobOptions, check_identifier, check_storable, check_text
-from ferryman.queries import managing
-from ferryman.queries.rows import job_from_row
+from ferryman.queries import jobs as job_queries
+from ferryman.queries.job_rows import job_from_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ def remove_job(_core: Core, job_key: str, *, using: Any = None) -> Steps[Job | N
     A job that is running is left to finish, but loses its key and is not retried.
     """
     check_text("job_key", job_key, MAX_KEY_LENGTH)
-    rows = yield managing.remove_job(job_key, using=using)
+    rows = yield job_queries.remove_job(job_key).on(using)
     return job_from_row(rows[0]) if rows else None
 
 
@@ -36,7 +36,7 @@ def complete_jobs(_core: Core, job_ids: Iterable[int], *, using: Any = None) -> 
     ids = check_ids(job_ids)
     if not ids:
         return []
-    rows = yield from repeated(partial(_ask, managing.complete_jobs(ids, using=using)))
+    rows = yield from repeated(partial(_ask, job_queries.complete_jobs(ids).on(using)))
     return _in_order(ids, rows)
 
 
@@ -49,7 +49,7 @@ def permanently_fail_jobs(
         check_storable("reason", reason)
     if not ids:
         return []
-    rows = yield from repeated(partial(_ask, managing.permanently_fail_jobs(ids, reason, using=using)))
+    rows = yield from repeated(partial(_ask, job_queries.permanently_fail_jobs(ids, reason).on(using)))
     return _in_order(ids, rows)
 
 
@@ -64,9 +64,9 @@ def reschedule_jobs(
     ids = check_ids(job_ids)
     if not ids:
         return []
-    rows = yield from repeated(partial(_ask, managing.reschedule_jobs(ids, options, using=using)))
+    rows = yield from repeated(partial(_ask, job_queries.reschedule_jobs(ids, options).on(using)))
     if rows:
-        yield managing.wake_workers(len(rows), using=using)
+        yield job_queries.wake_workers(len(rows)).on(using)
     return _in_order(ids, rows)
 
 
@@ -85,9 +85,9 @@ def retry_jobs(
         check_identifier(task)
     if ids == []:
         return []
-    rows = yield from repeated(partial(_ask, managing.retry_jobs(ids, task, using=using)))
+    rows = yield from repeated(partial(_ask, job_queries.retry_jobs(ids, task).on(using)))
     if rows:
-        yield managing.wake_workers(len(rows), using=using)
+        yield job_queries.wake_workers(len(rows)).on(using)
     return list(map(job_from_row, rows)) if ids is None else _in_order(ids, rows)
 
 
@@ -99,8 +99,8 @@ def force_unlock_workers(_core: Core, worker_ids: Iterable[str], *, using: Any =
     ids = _checked_workers(worker_ids)
     if not ids:
         return
-    yield from repeated(partial(_ask, managing.force_unlock_workers(ids, using=using)))
-    yield managing.wake_workers(len(ids), using=using)
+    yield from repeated(partial(_ask, job_queries.force_unlock_workers(ids).on(using)))
+    yield job_queries.wake_workers(len(ids)).on(using)
 
 
 def check_ids(job_ids: Iterable[int]) -> list[int]:

@@ -16,8 +16,9 @@ from ferryman.jobs import (
     check_integer,
     check_text,
 )
-from ferryman.queries import reading
-from ferryman.queries.rows import job_from_row
+from ferryman.queries import attempt as attempt_queries
+from ferryman.queries import jobs as job_queries
+from ferryman.queries.job_rows import job_from_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,14 +69,14 @@ class JobProgress:
 def get_job(_core: Core, job_id: int, *, using: Any = None) -> Steps[Job | None]:
     """The job with this id, or None. Completed jobs are gone."""
     check_ids([job_id])
-    rows = yield reading.get_job(job_id, using=using)
+    rows = yield job_queries.get_job(job_id).on(using)
     return job_from_row(rows[0]) if rows else None
 
 
 def get_progress(_core: Core, job_id: int, *, using: Any = None) -> Steps[JobProgress | None]:
     """How far a running job is; None when it is not running, or its handler has told nothing."""
     check_ids([job_id])
-    rows = yield reading.get_progress(job_id, using=using)
+    rows = yield attempt_queries.get_progress(job_id).on(using)
     return JobProgress(*rows[0]) if rows else None
 
 
@@ -105,7 +106,7 @@ def list_jobs(
     ):
         if value is not None:
             check_text(name, value, longest)
-    rows = yield reading.list_jobs(
+    rows = yield job_queries.list_jobs(
         state=None if state is None else _state(state),
         task=task,
         queue_name=queue_name,
@@ -113,15 +114,14 @@ def list_jobs(
         flags=None if flags is None else tuple(JobSpec(flags=flags).flags or ()),
         after=check_ids([0 if after is None else after])[0],
         page_size=limit + 1,
-        using=using,
-    )
+    ).on(using)
     jobs = [job_from_row(row) for row in rows[:limit]]
     return JobPage(jobs, jobs[-1].id if len(rows) > limit else None)
 
 
 def counts(_core: Core, *, using: Any = None) -> Steps[JobCounts]:
     """How many jobs are in each state."""
-    rows = yield reading.count_jobs(using=using)
+    rows = yield job_queries.count_jobs().on(using)
     return JobCounts(**{str(state): int(number) for state, number in rows})
 
 

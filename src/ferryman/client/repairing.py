@@ -10,7 +10,8 @@ from ferryman.database.steps import repeated
 from ferryman.errors import InvalidJobError
 from ferryman.health import HealthLimits, Repair, Repaired
 from ferryman.health.worker_checks import NODE_LOCK_SECONDS
-from ferryman.queries import cleaning, health
+from ferryman.queries import checks
+from ferryman.queries.jobs import LOCK_QUEUES, LOCK_TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,14 +34,14 @@ def _repaired(core: Core, repair: Repair) -> Steps[Repaired]:
     match repair:
         case Repair.WEDGED_QUEUES:
             silent_for = HealthLimits().silent_for.total_seconds()
-            rows = yield health.free_wedged(silent_for=silent_for, locked_for=NODE_LOCK_SECONDS)
+            rows = yield checks.free_wedged(silent_for=silent_for, locked_for=NODE_LOCK_SECONDS)
             names = [name for (name,) in rows]
         case Repair.DANGLING_QUEUES:
-            names = _made((yield from under_lock(cleaning.LOCK_QUEUES, health.MEND_QUEUES)))
+            names = _made((yield from under_lock(LOCK_QUEUES, checks.mend_queues())))
         case Repair.DANGLING_TASKS:
-            names = _made((yield from under_lock(cleaning.LOCK_TASKS, health.MEND_TASKS)))
+            names = _made((yield from under_lock(LOCK_TASKS, checks.mend_tasks())))
         case Repair.LEFTOVERS:
-            [(marks, progress)] = yield health.FORGET_LEFTOVERS
+            [(marks, progress)] = yield checks.forget_leftovers()
             return Repaired(repair, marks + progress)
         case Repair.UNUSED_QUEUES:
             names = (yield from cleanup(core, [CleanupTask.GC_JOB_QUEUES])).queue_names

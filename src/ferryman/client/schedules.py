@@ -13,7 +13,7 @@ from ferryman.cron.scheduling import payload_at
 from ferryman.cron.stored import COLUMNS, columns_of, stored_from_row
 from ferryman.errors import CrontabError, DuplicateScheduleError, UnknownScheduleError
 from ferryman.jobs import MAX_KEY_LENGTH, check_text
-from ferryman.queries import scheduling
+from ferryman.queries import schedules as schedule_queries
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -73,11 +73,11 @@ def add(
     paused: True adds it without letting it run yet
     """
     wanted = _one_crontab(crontab)
-    rows = yield scheduling.add_schedule(columns_of(wanted), is_paused=paused, take_over=take_over, using=using)
+    rows = yield schedule_queries.add_schedule(columns_of(wanted), is_paused=paused, take_over=take_over).on(using)
     if rows:
         return _schedule(rows[0])
     name = wanted.identifier
-    if (yield scheduling.list_schedules(name, using=using)):
+    if (yield schedule_queries.list_schedules(name).on(using)):
         raise DuplicateScheduleError(
             f"there is a schedule {name!r} already; nothing was added. Change that one, or give this one another id."
         )
@@ -96,21 +96,21 @@ def change(_core: Core, identifier: str, crontab: Crontab | str, *, using: Any =
     wanted = _one_crontab(crontab)
     if wanted.id not in {None, identifier}:
         raise CrontabError(f"a schedule keeps its name: this crontab has the id {wanted.id!r}, not {identifier!r}")
-    rows = yield scheduling.change_schedule(columns_of(replace(wanted, id=identifier)), using=using)
+    rows = yield schedule_queries.change_schedule(columns_of(replace(wanted, id=identifier))).on(using)
     return _found(rows, identifier)
 
 
 def pause(_core: Core, identifier: str, *, using: Any = None) -> Steps[Schedule]:
     """Let a schedule add no more jobs. From the moment that this is committed none comes; those that are there stay."""
     _check_name(identifier)
-    rows = yield scheduling.pause_schedule(identifier, is_paused=True, using=using)
+    rows = yield schedule_queries.pause_schedule(identifier, is_paused=True).on(using)
     return _found(rows, identifier)
 
 
 def resume(_core: Core, identifier: str, *, using: Any = None) -> Steps[Schedule]:
     """Let a paused schedule go on. What it missed meanwhile is not made up for."""
     _check_name(identifier)
-    rows = yield scheduling.pause_schedule(identifier, is_paused=False, using=using)
+    rows = yield schedule_queries.pause_schedule(identifier, is_paused=False).on(using)
     return _found(rows, identifier)
 
 
@@ -120,26 +120,26 @@ def remove(_core: Core, identifier: str, *, using: Any = None) -> Steps[bool]:
     When it fired is forgotten too: one that gets its name later starts afresh.
     """
     _check_name(identifier)
-    rows = yield scheduling.remove_schedule(identifier, using=using)
+    rows = yield schedule_queries.remove_schedule(identifier).on(using)
     return bool(rows)
 
 
 def list_schedules(_core: Core, *, using: Any = None) -> Steps[list[Schedule]]:
     """All schedules that are kept in the database, by name; those whose rows cannot be read have a `problem`."""
-    rows = yield scheduling.list_schedules(using=using)
+    rows = yield schedule_queries.list_schedules().on(using)
     return [_schedule(row) for row in rows]
 
 
 def known(_core: Core, *, using: Any = None) -> Steps[list[KnownCrontab]]:
     """The crontabs that workers bring along, Node's included, as far as the database has heard of them."""
-    rows = yield scheduling.list_known_crontabs(using=using)
+    rows = yield schedule_queries.list_known_crontabs().on(using)
     return [KnownCrontab(*row) for row in rows]
 
 
 def run_now(core: Core, identifier: str, *, using: Any = None) -> Steps[Job]:
     """Add the job of a schedule at once, paused or not. When it fires next does not change."""
     _check_name(identifier)
-    rows = yield scheduling.list_schedules(identifier, using=using)
+    rows = yield schedule_queries.list_schedules(identifier).on(using)
     crontab, now = _found(rows, identifier).crontab, rows[0][-1]
     payload = json.loads(payload_at(crontab, now, is_backfilled=False))
     job = yield from add_raw_job(core, crontab.task_identifier, payload, crontab.job_spec(), using=using)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.client.managing import check_ids
 from ferryman.errors import InvalidJobError
-from ferryman.queries import recovering
+from ferryman.queries import sweep as sweep_queries
 from ferryman.recovery.config import WorkerRecoveryConfig
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def sweep_stale_workers_with_config(
     core: Core, config: WorkerRecoveryConfig, options: SweepStaleWorkersOptions | None = None
 ) -> Steps[SweepStaleWorkersResult]:
     """Like `sweep_stale_workers`, with settings of your own. Whether the config is enabled plays no part."""
+    from ferryman.recovery.sweep_plan import Sweep  # noqa: PLC0415 - see above
     from ferryman.recovery.sweep_results import SweepStaleWorkersOptions  # noqa: PLC0415 - see above
-    from ferryman.recovery.sweeping import Sweep, sweep_once  # noqa: PLC0415 - see above
+    from ferryman.recovery.sweeping import sweep_once  # noqa: PLC0415 - see above
 
     sweep = Sweep(
         schema_name=core.schema.name,
@@ -70,7 +71,7 @@ def list_active_workers(_core: Core, threshold: timedelta = timedelta(minutes=5)
 
     if not isinstance(threshold, timedelta) or threshold <= timedelta():
         raise InvalidJobError(f"threshold must be a timedelta of more than nothing; got {threshold!r}")
-    rows = yield recovering.list_active_workers(threshold.total_seconds())
+    rows = yield sweep_queries.list_active_workers(threshold.total_seconds())
     return [
         ActiveWorker(
             worker_id=worker_id,
@@ -90,7 +91,7 @@ def list_lost_workers(_core: Core, limit: int = 50) -> Steps[list[LostWorker]]:
 
     if not 1 <= limit <= MOST_LOST_WORKERS:
         raise InvalidJobError(f"limit must be between 1 and {MOST_LOST_WORKERS}; got {limit!r}")
-    rows = yield recovering.list_lost_workers(limit)
+    rows = yield sweep_queries.list_lost_workers(limit)
     return [
         LostWorker(
             worker_id=worker_id,
@@ -113,7 +114,7 @@ def list_worker_states(_core: Core, worker_id: str | None = None, limit: int = 1
         check_worker_ids([worker_id])
     if not 1 <= limit <= MOST_WORKER_STATES:
         raise InvalidJobError(f"limit must be between 1 and {MOST_WORKER_STATES}; got {limit!r}")
-    rows = yield recovering.list_worker_states(worker_id, limit)
+    rows = yield sweep_queries.list_worker_states(worker_id, limit)
     return [
         WorkerState(
             worker_id=who,
@@ -134,7 +135,7 @@ def list_crashes(_core: Core, job_id: int) -> Steps[list[Crash]]:
     from ferryman.recovery.sweep_results import Crash  # noqa: PLC0415 - see above
 
     [checked] = check_ids([job_id])
-    rows = yield recovering.list_crashes(checked)
+    rows = yield sweep_queries.list_crashes(checked)
     return [
         Crash(
             noticed_at=noticed_at,

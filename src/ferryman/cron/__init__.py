@@ -1,4 +1,4 @@
-"""Schedules: what they are made of, and how they are written."""
+"""Schedules: crontabs, how they are written, and how workers add their jobs."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _LONGEST_MONTHS = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
 
 
 class Weekday(IntEnum):
-    """A day of the week, as crontabs count them."""
+    """A day of the week, with the number that crontabs use."""
 
     SUNDAY = 0
     MONDAY = 1
@@ -37,7 +37,7 @@ class Weekday(IntEnum):
 
 
 class CronOptions(TypedDict, total=False):
-    """What all builders take besides the task and the time; see `Crontab`.
+    """The options of all builders, besides the task and the time; see `Crontab`.
 
     payload: plain values, an instance of the task's own type, or `task.job(…)`
     """
@@ -55,35 +55,35 @@ class CronOptions(TypedDict, total=False):
 
 
 class Cron:
-    """Builds crontabs. A task is a `Task`, or the identifier of one that lives elsewhere.
+    """Builds crontabs. A task is a `Task`, or the identifier of a task that runs elsewhere, in Node say.
 
-    The payload is checked against the task. What the options leave out, the defaults of the task decide.
+    The payload is checked against the task. Options that are left out take the task's defaults.
     """
 
     @staticmethod
     def every_minute(task: AnyTask, **options: Unpack[CronOptions]) -> Crontab:
-        """At each minute."""
+        """Fire at each minute."""
         return Cron.from_timer(task, CrontabTimer(), **options)
 
     @staticmethod
     def every_n_minutes(task: AnyTask, n: int, **options: Unpack[CronOptions]) -> Crontab:
-        """At minute 0 of each hour, and every n minutes from there; n is 1 to 59."""
+        """Fire at minute 0 of each hour, and every n minutes from there; n is 1 to 59."""
         return Cron.from_timer(task, CrontabTimer(minutes=frozenset(range(0, 60, check_value(_STEPS, n)))), **options)
 
     @staticmethod
     def hourly_at(task: AnyTask, minute: int, **options: Unpack[CronOptions]) -> Crontab:
-        """At this minute of each hour."""
+        """Fire at this minute of each hour."""
         return Cron.from_timer(task, CrontabTimer(minutes=_only(MINUTES, minute)), **options)
 
     @staticmethod
     def daily_at(task: AnyTask, hour: int, minute: int, **options: Unpack[CronOptions]) -> Crontab:
-        """At this time of each day."""
+        """Fire at this time of each day."""
         timer = CrontabTimer(minutes=_only(MINUTES, minute), hours=_only(HOURS, hour))
         return Cron.from_timer(task, timer, **options)
 
     @staticmethod
     def weekly_on(task: AnyTask, weekday: int, hour: int, minute: int, **options: Unpack[CronOptions]) -> Crontab:
-        """At this time, once a week: `Weekday.MONDAY`, or 0 to 7, where 0 and 7 are Sunday."""
+        """Fire at this time, once a week: `Weekday.MONDAY`, or 0 to 7, where 0 and 7 are Sunday."""
         timer = CrontabTimer(
             minutes=_only(MINUTES, minute), hours=_only(HOURS, hour), weekdays=_only(WEEKDAYS, weekday)
         )
@@ -91,7 +91,7 @@ class Cron:
 
     @staticmethod
     def monthly_on(task: AnyTask, day: int, hour: int, minute: int, **options: Unpack[CronOptions]) -> Crontab:
-        """At this time, on this day of each month that has it."""
+        """Fire at this time, on this day of each month that has it."""
         timer = CrontabTimer(minutes=_only(MINUTES, minute), hours=_only(HOURS, hour), days=_only(DAYS, day))
         return Cron.from_timer(task, timer, **options)
 
@@ -99,7 +99,7 @@ class Cron:
     def yearly_on(
         task: AnyTask, month: int, day: int, hour: int, minute: int, **options: Unpack[CronOptions]
     ) -> Crontab:
-        """At this time, on this day of each year that has it."""
+        """Fire at this time, on this day of each year that has it."""
         timer = CrontabTimer(
             minutes=_only(MINUTES, minute),
             hours=_only(HOURS, hour),
@@ -112,18 +112,18 @@ class Cron:
 
     @staticmethod
     def from_timer(task: AnyTask, timer: CrontabTimer, **options: Unpack[CronOptions]) -> Crontab:
-        """At the minutes of this timer, such as `parse_timer("0 8 * * 1-5")`."""
+        """Fire at the minutes of this timer, such as `parse_timer("0 8 * * 1-5")`."""
         payload = options.pop("payload", None)
         return with_payload(bare_crontab(task, timer, **options), payload, task if isinstance(task, Task) else None)
 
 
 def bare_crontab(task: AnyTask, timer: CrontabTimer, **options: Any) -> Crontab:
-    """The crontab without its payload, and without what depends on it; see `with_payload`."""
+    """Make the crontab without its payload, and without the options that depend on it; see `with_payload`."""
     if isinstance(task, str):
         return Crontab(timer, task, **options)
     if not isinstance(task, Task):
         raise CrontabError(
-            f"a schedule is for a task, or for the identifier of one; got {task!r}. "
+            f"a schedule needs a task, or the identifier of one; got {task!r}. "
             f"Put @app.cron above @app.task; a task class is found as app.tasks[identifier]."
         )
     return Crontab(timer, task.identifier, **options)

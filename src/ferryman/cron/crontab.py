@@ -1,4 +1,4 @@
-"""A crontab: when to add a job of which task, with what."""
+"""A crontab: when to add a job, of which task, and with which payload."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["Crontab", "CrontabFill", "CrontabTimer"]
 
 @dataclass(frozen=True, slots=True)
 class Crontab:
-    """When to add a job of which task, with what.
+    """When to add a job, of which task, and with which payload.
 
     timer: the minutes at which it fires
     task_identifier: the task of the jobs
     id: the name under which the database remembers when it last fired (default: the task identifier)
-    fill: how far back a starting worker makes up for minutes when no worker ran (default: not at all)
+    fill: how far back a worker that starts adds the jobs of missed minutes (default: not at all)
     max_attempts, queue_name, priority, flags, job_key, job_key_mode: as in `JobSpec`
-    payload_json: the payload, a JSON object; the scheduler adds `_cron` to it (default: nothing but `_cron`)
-    time_zone: whose clock the timer reads, such as Europe/Paris (default: UTC)
+    payload_json: the payload, a JSON object, to which the scheduler adds `_cron` (default: only `_cron`)
+    time_zone: the time zone of the timer, such as Europe/Paris (default: UTC)
     """
 
     timer: CrontabTimer
@@ -43,7 +43,7 @@ class Crontab:
     flags: Sequence[str] | None = field(default=None, kw_only=True)
     job_key: str | None = field(default=None, kw_only=True)
     job_key_mode: JobKeyMode | None = field(default=None, kw_only=True)
-    # Payloads may hold what should not be seen in a log.
+    # Payloads can hold data that must not be logged.
     payload_json: str | None = field(default=None, kw_only=True, repr=False)
     time_zone: str = field(default="UTC", kw_only=True)
 
@@ -65,7 +65,7 @@ class Crontab:
         zone_named(self.time_zone)
 
     def job_spec(self) -> JobSpec:
-        """How its jobs are scheduled, apart from the time."""
+        """The options of its jobs, without the time."""
         return JobSpec(
             max_attempts=self.max_attempts,
             queue_name=self.queue_name,
@@ -81,16 +81,16 @@ class Crontab:
         return self.task_identifier if self.id is None else self.id
 
     def fires_at(self, minute: datetime) -> bool:
-        """Whether it fires in the minute of this moment."""
+        """True if it fires in the minute of this moment."""
         return fires_in_zone(self.timer, self.time_zone, _floor(minute))
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first minute after this moment at which it fires, in UTC; None when there is none, as on 30 February."""
+        """The first minute after this moment at which it fires, in UTC; None if there is none, as for 30 February."""
         return next_in_zone(self.timer, self.time_zone, _floor(moment) + timedelta(minutes=1))
 
 
 def _floor(moment: datetime) -> datetime:
-    """The beginning of the moment's minute, in UTC."""
+    """The start of the moment's minute, in UTC."""
     if moment.utcoffset() is None:
         raise CrontabError(f"the moment must have a time zone; got {moment.isoformat()}")
     return moment.astimezone(UTC).replace(second=0, microsecond=0)
@@ -105,7 +105,7 @@ def _check_payload(payload_json: str) -> None:
     try:
         payload = json.loads(payload_json)
     except ValueError:
-        raise CrontabError("payload_json must be JSON text; this is not") from None
+        raise CrontabError("payload_json is not valid JSON") from None
     except RecursionError:
         raise CrontabError("payload_json is nested too deeply to be read") from None
     if not isinstance(payload, dict):

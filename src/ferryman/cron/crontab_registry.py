@@ -1,4 +1,4 @@
-"""The schedules of an application."""
+"""The crontabs of an application, each with a unique identifier."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ D = TypeVar("D")
 
 
 class _Planned(msgspec.Struct, frozen=True, eq=False):
-    """A schedule whose payload is checked later: the annotations of its task may name what is defined below it."""
+    """A schedule whose payload is checked later: annotations of its task can name what is defined below it."""
 
     crontab: Crontab
     payload: Any = None
@@ -33,27 +33,27 @@ class _Planned(msgspec.Struct, frozen=True, eq=False):
 
 
 class CrontabRegistry:
-    """Schedules, each with an identifier of its own."""
+    """The crontabs of an application, by identifier."""
 
     def __init__(self) -> None:
         self._planned: dict[str, _Planned] = {}
 
     def add(self, crontabs: Iterable[Crontab]) -> None:
-        """Add schedules; `CrontabError`, and none of them, when an identifier is taken."""
+        """Add crontabs. If an identifier is taken, raise `CrontabError` and add none."""
         self._add_all([_Planned(crontab) for crontab in crontabs])
 
     def include(self, others: CrontabRegistry) -> None:
-        """Take over all of these, or none. Taking them over again changes nothing."""
+        """Add the crontabs of another registry, all or none. Adding them again changes nothing."""
         self._add_all(others._planned.values())
 
     def finished(self) -> list[Crontab]:
-        """Every crontab; `CrontabError` when a payload does not fit its task."""
+        """Return every crontab. Raises `CrontabError` if a payload does not fit its task."""
         return [planned.finished() for planned in self._planned.values()]
 
     def decorator(
         self, tasks: TaskRegistry, pattern: str | CrontabTimer, **options: Unpack[CronOptions]
     ) -> Callable[[D], D]:
-        """What adds a schedule for the task below it."""
+        """Return a decorator that adds a schedule for the task below it."""
         # Most applications have no schedule.
         from ferryman.cron.builder import bare_crontab  # noqa: PLC0415
         from ferryman.cron.pattern import parse_timer  # noqa: PLC0415
@@ -75,12 +75,11 @@ class CrontabRegistry:
             identifier = planned.crontab.identifier
             if merged.setdefault(identifier, planned) is not planned:
                 raise CrontabError(
-                    f"two schedules want the identifier {identifier!r}, and each is remembered under its own. "
-                    f"Give one of them another with id=…"
+                    f"two schedules have the identifier {identifier!r}; each needs its own. Set id=… on one of them."
                 )
         self._planned = merged
 
 
 def _task_of(definition: Any, tasks: TaskRegistry) -> Any:
-    """The task that the decorator below has made; a task class stays a class, so its task is looked up."""
+    """The task that the decorator below has made. A task class stays a class, so its task is looked up."""
     return next((task for task in tasks.values() if task.task_class is definition), definition)

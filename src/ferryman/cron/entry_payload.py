@@ -1,4 +1,4 @@
-"""The payload of a schedule, checked against the task that will get it."""
+"""Checks the payload of a schedule against its task, and fills in the task's defaults."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _TICK = {"_cron": {"ts": "2000-01-01T00:00:00.000Z", "backfilled": False}}
 
 
 def with_payload(crontab: Crontab, payload: Any, task: Task[..., Any] | None) -> Crontab:
-    """The crontab with this payload, and with what the task's defaults say where the crontab says nothing.
+    """Return the crontab with this payload, and with the task's defaults for options that it leaves out.
 
-    `CrontabError` when its task could not run with it.
+    Raises `CrontabError` if the task could not run with the payload.
 
-    payload: plain values, an instance of the task's own type, or what `task.job(…)` returns; None is no payload
+    payload: plain values, an instance of the task's own type, or what `task.job(…)` returns; None: no payload
     """
     try:
         payload_json = None if payload is None else _encoded(payload, crontab.task_identifier)
@@ -51,10 +51,10 @@ def _encoded(payload: Any, identifier: str) -> str:
     if not isinstance(payload, NewJob):
         return encode_payload(payload)
     if payload.identifier != identifier:
-        raise CrontabError(f"the payload is a job of the task {payload.identifier!r}, and not of {identifier!r}")
+        raise CrontabError(f"the payload is a job of the task {payload.identifier!r}, not of {identifier!r}")
     return payload.payload_json
 
 
 def _as_stored(payload_json: str | None) -> str:
-    """What a job of the schedule will hold, as to its keys."""
+    """The payload with the keys that a job of the schedule will have."""
     return json.dumps({**json.loads(payload_json or "{}"), **_TICK})

@@ -1,4 +1,4 @@
-"""How far back a schedule makes up for minutes when no worker ran."""
+"""`CrontabFill`: how far back a worker that starts adds the jobs of missed minutes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 """The units of a time phrase, in seconds, from the longest to the shortest."""
 
 LONGEST = 520 * UNITS["w"]
-"""Ten years: each minute of a fill is looked at when a worker starts."""
+"""Ten years: a worker that starts looks at each minute of a fill."""
 
 
 @dataclass(frozen=True, slots=True, order=True, init=False, repr=False)
 class CrontabFill:
-    """How far back a worker that starts makes up for minutes when no worker ran: `CrontabFill.hours(6)`.
+    """How far back a worker that starts adds the jobs of missed minutes: `CrontabFill.hours(6)`.
 
     Values are compared by their length.
     """
@@ -26,7 +26,7 @@ class CrontabFill:
         counts = (weeks, days, hours, minutes, seconds)
         for count in counts:
             if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                raise CrontabError(f"a fill is made of whole numbers from 0 on; got {count!r}")
+                raise CrontabError(f"a fill takes whole numbers, 0 or more; got {count!r}")
         total = sum(count * length for count, length in zip(counts, UNITS.values(), strict=True))
         if total > LONGEST:
             raise CrontabError(f"a fill is at most {LONGEST // UNITS['w']} weeks long; got {total:,} seconds")
@@ -45,27 +45,27 @@ class CrontabFill:
 
     @classmethod
     def weeks(cls, count: int) -> CrontabFill:
-        """So many weeks."""
+        """A fill of this many weeks."""
         return cls(weeks=count)
 
     @classmethod
     def days(cls, count: int) -> CrontabFill:
-        """So many days of 24 hours."""
+        """A fill of this many days of 24 hours."""
         return cls(days=count)
 
     @classmethod
     def hours(cls, count: int) -> CrontabFill:
-        """So many hours."""
+        """A fill of this many hours."""
         return cls(hours=count)
 
     @classmethod
     def minutes(cls, count: int) -> CrontabFill:
-        """So many minutes."""
+        """A fill of this many minutes."""
         return cls(minutes=count)
 
     @classmethod
     def seconds(cls, count: int) -> CrontabFill:
-        """So many seconds."""
+        """A fill of this many seconds."""
         return cls(seconds=count)
 
     def total_seconds(self) -> int:

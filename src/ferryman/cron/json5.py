@@ -1,6 +1,6 @@
 """Reads JSON5: JSON as people write it, with comments, bare keys, single quotes and trailing commas.
 
-Only what JSON can store is read: Infinity and NaN are refused. Messages are those of the library that Node uses.
+Accepts only what JSON can store: Infinity and NaN are rejected. The messages are those of the library that Node uses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class JSON5Error(ValueError):
 
 
 def read_json5(text: str) -> Any:
-    """The value that the text stands for."""
+    """Read the value of the text."""
     try:
         return _Reader(text).document()
     except RecursionError:
@@ -80,7 +80,7 @@ class _Reader:
         return JSON5Error(f"JSON5: {problem} at {line}:{column}")
 
     def _skip(self) -> None:
-        """Go past spaces and comments."""
+        """Skip spaces and comments."""
         while (character := self._next) is not None:
             if character in _SPACES or unicodedata.category(character) == "Zs":
                 self._place += 1
@@ -138,7 +138,7 @@ class _Reader:
         return found
 
     def _end_item(self, closing: str) -> None:
-        """Past the comma, or up to the end of the object or array."""
+        """Skip to behind the comma, or to the end of the object or array."""
         self._skip()
         if self._next != closing:
             self._demand(",")
@@ -235,7 +235,7 @@ class _Reader:
             pass
 
     def _fraction(self, *, is_needed: bool) -> bool:
-        """Whether there is a decimal point, and digits behind it if there must be some; both are taken."""
+        """Read a decimal point and the digits behind it. Returns True if there is a point."""
         if not self._take_if("."):
             return False
         if is_needed or self._next in _DIGITS:
@@ -259,7 +259,7 @@ def _integer(digits: str) -> int:
 
 
 def _float(text: str) -> int | float:
-    """What JavaScript would write as a whole number is one."""
+    """Turn a number into an int if JavaScript would write it as a whole number."""
     value = float(text)
     if not math.isfinite(value):
         raise JSON5Error(f"JSON5: {text[:40]} is too large to be stored as JSON")

@@ -1,4 +1,4 @@
-"""The options of a crontab line: `?id=…&fill=…&max=…`."""
+"""Reads the options of a crontab line: `?id=…&fill=…&max=…`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_NUMBER = 18
 
 
 def read_options(text: str, line: int) -> dict[str, Any]:
-    """The options as keyword arguments of `Crontab`; `CrontabError` for the first that is wrong."""
+    """Read the options as keyword arguments of `Crontab`. Raises `CrontabError` for the first wrong one."""
     given: dict[str, list[str]] = {}
     for key, value in _pairs(text):
         given.setdefault(key, []).append(value)
@@ -38,10 +38,10 @@ def read_options(text: str, line: int) -> dict[str, Any]:
 
 
 def read_fill(phrase: str) -> CrontabFill:
-    """The length that a time phrase such as 1d12h stands for."""
+    """Read a time phrase such as 1d12h."""
     counts = dict.fromkeys("wdhms", 0)
     for digits, unit in _FILL_PART.findall(phrase):
-        # Cut off where it is too long anyway: Python refuses to read thousands of digits.
+        # Cut off: such a number is too large anyway, and Python refuses to read thousands of digits.
         counts[unit] += int(digits.lstrip("0")[:_LONGEST_NUMBER] or "0")
     return CrontabFill(*counts.values())
 
@@ -81,7 +81,7 @@ def _number(text: str) -> int:
 
 
 def _zone(name: str) -> str:
-    # No zone has a space in its name; this one was a plus, as in Etc/GMT+5.
+    # No zone has a space in its name. This one was a plus sign, as in Etc/GMT+5.
     name = name.replace(" ", "+")
     zone_named(name)
     return name
@@ -97,4 +97,4 @@ _OPTIONS: dict[str, tuple[str, re.Pattern[str], Callable[[str], Any]]] = {
     "priority": ("priority", re.compile(r"-?[0-9]+"), _checked_by_spec("priority", _number)),
     "tz": ("time_zone", re.compile(r"[^\n\r\u2028\u2029]+"), _zone),
 }
-"""Each option: its field in `Crontab`, the form of its text, and what reads it."""
+"""Each option: its field in `Crontab`, the form of its text, and its reader."""

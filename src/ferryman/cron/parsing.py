@@ -1,6 +1,6 @@
-"""Crontab text: one entry on each line, in Graphile's grammar.
+"""Reads crontab text: one entry per line, in Graphile Worker's grammar.
 
-Messages are those of Graphile Worker, so that what is known about them still holds. Some are followed by a hint.
+The messages are those of Graphile Worker, so that searches for them still help. A hint follows some of them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _COMMAND = re.compile(
 
 
 def parse_crontab(text: str, *, time_zone: str = "UTC") -> list[Crontab]:
-    """The entries of a crontab. `CrontabError` names everything that is wrong with it.
+    """Read the entries of a crontab. Raises `CrontabError` with every problem that it has.
 
-    Each line has five fields, the identifier of a task, options and a payload, of which the last two may be left out:
+    Each line has five fields, the identifier of a task, and optionally options and a payload:
 
         0 8 * * 1-5  send_report  ?fill=1d&queue=reports&tz=Europe/Paris  {to: "team"}
 
-    time_zone: whose clock to read, unless a line has its own with `tz`
+    time_zone: the time zone of lines without `tz`
     """
     zone_named(time_zone)
     entries: dict[int, Crontab] = {}

@@ -1,4 +1,4 @@
-"""The five fields of a crontab line, in Graphile's grammar: numbers, ranges, lists, `*` and `*/n`."""
+"""Reads the five fields of a crontab line, in Graphile's grammar: numbers, ranges, lists, `*` and `*/n`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SPACE = r"[\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
-"""What JavaScript takes for a space. Python's idea of it is another."""
+"""The characters that JavaScript counts as spaces, which are not those of Python."""
 FIELD = r"([0-9*/,-]+)"
 FIVE_FIELDS = rf"{SPACE}++".join([FIELD] * 5)
 
@@ -23,7 +23,7 @@ _LONGEST_NUMBER = 15
 
 
 class _Place(NamedTuple):
-    """A field as messages call it. `wraps` lets the largest value plus one stand for the smallest."""
+    """A field by its name in messages. If it `wraps`, the largest value plus one stands for the smallest."""
 
     name: str
     least: int
@@ -41,7 +41,7 @@ PLACES = (
 
 
 def parse_timer(pattern: str) -> CrontabTimer:
-    """The timer that a pattern such as `0 8 * * 1-5` stands for; `CrontabError` when it cannot be read."""
+    """Read a pattern such as `0 8 * * 1-5`. Raises `CrontabError` if it is not valid."""
     found = re.fullmatch(FIVE_FIELDS, pattern)  # compiled when it is first needed: that takes a millisecond
     if found is None:
         raise CrontabError(f"Invalid cron pattern {pattern!r}{hint_about(pattern, behind='nothing')}")
@@ -49,7 +49,7 @@ def parse_timer(pattern: str) -> CrontabTimer:
 
 
 def read_fields(fields: Sequence[str], source: str) -> CrontabTimer:
-    """The timer of five fields. Messages say that they come from `source`."""
+    """Read the timer of five fields. Messages name their `source`."""
     minutes, hours, days, months, weekdays = (
         frozenset(_values(place, field, f"{place.name} range in {source}"))
         for place, field in zip(PLACES, fields, strict=True)
@@ -58,7 +58,7 @@ def read_fields(fields: Sequence[str], source: str) -> CrontabTimer:
 
 
 def hint_about(line: str, behind: str) -> str:
-    """What keeps a line from being five fields with something behind them, as an addition to a message."""
+    """Why a line is not five fields with something behind them, as a hint after a message."""
     fields = re.split(rf"{SPACE}+", line)
     for place, field in zip(PLACES, fields, strict=False):
         if not re.fullmatch(FIELD, field):
@@ -70,7 +70,7 @@ def hint_about(line: str, behind: str) -> str:
 
 
 def as_hint(text: str) -> str:
-    """An addition to a message, on a line of its own."""
+    """The text as a hint: on a line of its own after a message."""
     return f"\n  {text}"
 
 

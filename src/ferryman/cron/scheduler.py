@@ -1,8 +1,8 @@
 """Adds the jobs of crontabs, minute by minute, together with every other worker on the schema.
 
-Nobody is in charge: all workers try, and the row of a crontab in the database decides who was first. The database's
-clock says which minute it is, so that workers whose clocks are wrong do no harm. It is asked once a minute, together
-with the schedules that are kept there, and that is all that an idle scheduler costs.
+There is no leader: all workers try, and the row of a crontab in the database decides which of them was first. The
+database's clock decides which minute it is, so a worker with a wrong clock does no harm. An idle scheduler sends one
+statement per minute, which reads the clock and the schedules in the database.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ferryman.database.timed import TimedDatabase
 from ferryman.errors import CrontabError, DatabaseError
 from ferryman.hooks import CronJobScheduled, CronTick
 from ferryman.hooks.reporting import Teller
-from ferryman.queries import scheduling
+from ferryman.queries.schedules import read_crontabs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,21 +50,21 @@ logger = logging.getLogger("ferryman.cron")
 
 JOBS_PER_STATEMENT = 500
 LOCK_WAIT = timedelta(seconds=1)
-"""How long a statement waits for rows that another transaction holds before each crontab is tried by itself."""
+"""How long a statement waits for rows that another transaction has locked. Then each crontab is tried by itself."""
 SHORT_LOCK_WAIT = timedelta(milliseconds=100)
-"""The same for a statement about one crontab: there may be many of them, and the others wait meanwhile."""
+"""The same for a statement about one crontab: there can be many, and each delays the others."""
 RETRY_HELD_UP = timedelta(seconds=10)
-"""How soon a crontab is tried again whose rows another transaction held."""
+"""When a crontab is tried again whose rows another transaction has locked."""
 _LOCK_NOT_AVAILABLE = "55P03"
 _GRAPHILE_ERRORS = "GW"
 """The class of SQLSTATE of Graphile's own functions, which blame the data too."""
 
 
 class CronScheduler:
-    """Schedules the crontabs of a worker, and those that are kept in the database.
+    """Adds the jobs of a worker's crontabs, and of the schedules in the database.
 
-    crontabs: those that the worker brings along; `ConfigurationError` when two of them have one identifier
-    clock: how to wait; with `use_local_time` also which minute it is
+    crontabs: the worker's own; `ConfigurationError` if two of them have the same identifier
+    clock: waits for the next minute; with `use_local_time` it also decides which minute it is
     """
 
     def __init__(
@@ -85,18 +85,18 @@ class CronScheduler:
         self._stored = _StoredCrontabs(self._own)
         self._covered: datetime | None = None
         self._held_up: dict[str, datetime | None] = {}
-        """Crontabs whose rows another transaction holds, with the minute up to which each is covered; None if new."""
+        """Crontabs whose rows another transaction has locked, each with its last covered minute; None if it is new."""
         self._complained: set[str] = set()
-        """Those of them that the log has named."""
+        """Held-up crontabs that were logged."""
         self._announced: datetime | None = None
 
     async def run(self) -> None:
-        """Schedule what is due, minute after minute, until cancelled. Trouble with the database never ends it."""
+        """Add the jobs that are due, minute after minute, until cancelled. Database errors never end it."""
         try:
             while True:
                 try:
                     next_minute = await self.tick()
-                except Exception as error:  # noqa: BLE001 - whatever goes wrong must not end the schedule
+                except Exception as error:  # noqa: BLE001 - no error may end the scheduler
                     await asyncio.sleep(self._retrying.pause_after(error))
                     continue
                 self._retrying.is_over()
@@ -105,15 +105,15 @@ class CronScheduler:
             await self.teller.close()
 
     async def tick(self) -> datetime:
-        """Schedule what is due, and say when to come again, by our clock. Whatever fails can be tried again."""
+        """Add the jobs that are due, and return when to call it next. After an error it can be called again."""
         now, seen_at, entries = await self._read()
         if any(entry.known_since is None for entry in entries):
             now, seen_at, entries = await self._register(entries, now)
         minute = floor_minute(now)
         if self._covered is not None and minute < self._covered:
-            # What was scheduled already is not scheduled again: the database knows.
+            # Minutes that have fired do not fire again: the database knows them.
             logger.warning(
-                "the clock went back, from the minute %s to %s",
+                "the clock went back from minute %s to %s",
                 self._covered,
                 minute,
                 extra={"event": "clock_went_back"},
@@ -136,7 +136,7 @@ class CronScheduler:
             free = [entry for entry in entries if entry.crontab.identifier not in waiting]
             await self._add_due(free, self._covered, now, LOCK_WAIT)
             self._covered = minute
-        # After the others, which need not wait for them.
+        # After the others, which do not wait for these.
         for name, entry in waiting.items():
             covered = self._held_up.pop(name)
             try:
@@ -151,7 +151,7 @@ class CronScheduler:
     ) -> None:
         due = due_occurrences(entries, covered=covered, now=now)
         while some := list(islice(due, JOBS_PER_STATEMENT)):
-            # A later minute of a crontab that was held up just now would pass over the earlier ones.
+            # If a later minute of a held-up crontab fired now, its earlier ones would be lost.
             if free := [one for one in some if one.crontab.identifier not in self._held_up]:
                 await self._schedule(free, now, lock_wait)
         if covered is not None and covered < floor_minute(now) - GRACE:
@@ -161,8 +161,8 @@ class CronScheduler:
     def _log_lost(self, entry: Entry, covered: datetime, now: datetime) -> None:
         if lost := lost_minutes(entry, covered=covered, now=now):
             logger.warning(
-                "the crontab %r added no jobs from %s to %s: they could not be added within %g min, and its fill does "
-                "not reach back so far",
+                "crontab %r added no jobs from %s to %s: these minutes are over %g min late, and its fill does not "
+                "reach back that far",
                 entry.crontab.identifier,
                 *lost,
                 GRACE.total_seconds() / 60,
@@ -170,12 +170,12 @@ class CronScheduler:
             )
 
     async def _read(self) -> tuple[datetime, datetime, list[Entry]]:
-        """The time, what our clock shows then, and all crontabs."""
-        rows = await self._database.fetch(scheduling.read_crontabs(list(self._own)))
+        """Read the time, this clock at that moment, and all crontabs."""
+        rows = await self._database.fetch(read_crontabs(list(self._own)))
         entries = [entry for row in rows if (entry := self._entry(row)) is not None]
         self._stored.forget_all_but({identifier for _, identifier, *_ in rows})
         seen_at = self._clock.now()
-        # In UTC: the zone of the session may put its clock forward or back, and sums would follow it.
+        # In UTC: the session's time zone can have daylight saving time, which would shift sums.
         now = seen_at if self._use_local_time else rows[0][0]
         return now.astimezone(UTC), seen_at, entries
 
@@ -198,7 +198,7 @@ class CronScheduler:
         )
 
     async def _register(self, entries: Sequence[Entry], now: datetime) -> tuple[datetime, datetime, list[Entry]]:
-        """Make new crontabs known, and read again: somebody else may have been quicker, and his time counts then."""
+        """Register new crontabs, and read again: if another worker was first, its time counts."""
         await self._make_known([entry.crontab.identifier for entry in entries if entry.known_since is None], now)
         return await self._read()
 
@@ -224,14 +224,14 @@ class CronScheduler:
             return
         self._tell(scheduled.added)
         if scheduled.unknown:
-            # Somebody has cleaned up since we looked.
+            # Their rows were deleted since they were read.
             await self._make_known(scheduled.unknown, now)
             names = {*scheduled.unknown} - self._held_up.keys()
             if again := [one for one in occurrences if one.crontab.identifier in names]:
                 await self._schedule(again, now, lock_wait)
 
     async def _schedule_apart(self, occurrences: Sequence[Occurrence], now: datetime, error: DatabaseError) -> None:
-        """Let each crontab stand for itself: PostgreSQL refuses one of them, or another transaction holds its rows."""
+        """Schedule each crontab by itself: PostgreSQL rejects one, or another transaction has locked its rows."""
         by_name: dict[str, list[Occurrence]] = {}
         for occurrence in occurrences:
             by_name.setdefault(occurrence.crontab.identifier, []).append(occurrence)
@@ -241,7 +241,7 @@ class CronScheduler:
             return
         if len(by_name) == 1:
             logger.error(
-                "the crontab %r added no job, because PostgreSQL refuses it: %s",
+                "crontab %r added no job: PostgreSQL rejects it: %s",
                 *by_name,
                 error,
                 extra={"event": "crontab_refused", "crontab": next(iter(by_name))},
@@ -255,8 +255,8 @@ class CronScheduler:
         if name not in self._complained:
             self._complained.add(name)
             logger.warning(
-                "the crontab %r is held up: another transaction holds its row, its schedule or the job of its key. It "
-                "is tried again every %g s; other crontabs continue",
+                "crontab %r is held up: another transaction has locked its row, its schedule or the job of its key; "
+                "retrying every %g s; other crontabs continue",
                 name,
                 RETRY_HELD_UP.total_seconds(),
                 extra={"event": "crontab_held_up", "crontab": name},
@@ -265,7 +265,7 @@ class CronScheduler:
     def _tell(self, added: Sequence[Occurrence]) -> None:
         for occurrence in added:
             logger.debug(
-                "the crontab %r added its job of %s",
+                "crontab %r added its job of %s",
                 occurrence.crontab.identifier,
                 occurrence.minute,
                 extra={"event": "crontab_job_added", "crontab": occurrence.crontab.identifier},
@@ -274,14 +274,14 @@ class CronScheduler:
 
 
 class _StoredCrontabs:
-    """The schedules of the database as they were read last. Each trouble with one of them is told once."""
+    """The schedules of the database as they were last read. Each problem with one is logged once."""
 
     def __init__(self, own: Iterable[str]) -> None:
         self._own = frozenset(own)
         self._read: dict[str, tuple[int, StoredCrontab | None]] = {}
 
     def of(self, columns: Row) -> StoredCrontab | None:
-        """The schedule that these columns describe; None when it cannot be used."""
+        """The schedule that these columns describe; None if it cannot be used."""
         identifier, revision, *_ = columns
         known = self._read.get(identifier)
         if known is None or known[0] != revision:
@@ -289,15 +289,15 @@ class _StoredCrontabs:
         return known[1]
 
     def forget_all_but(self, identifiers: set[str]) -> None:
-        """Let go of those that are gone."""
+        """Forget schedules that were removed."""
         self._read = {name: read for name, read in self._read.items() if name in identifiers}
 
     def _usable(self, columns: Row) -> StoredCrontab | None:
         identifier = columns[0]
         if identifier in self._own:
             logger.error(
-                "the schedule %r of the database is not used by this worker, because a crontab of the worker has the "
-                "same identifier. Remove the schedule, or give the crontab another id.",
+                "schedule %r of the database is not used by this worker, because a crontab of the worker has the same "
+                "identifier; remove the schedule, or give the crontab another id",
                 identifier,
                 extra={"event": "schedule_shadowed", "crontab": identifier},
             )
@@ -305,6 +305,6 @@ class _StoredCrontabs:
         try:
             return stored_from_row(columns)
         except CrontabError as error:
-            complaint = "the schedule %r of the database cannot be read, and adds no jobs: %s. Change or remove it."
+            complaint = "schedule %r of the database cannot be read and adds no jobs; change or remove it: %s"
             logger.error(complaint, identifier, error, extra={"event": "schedule_unreadable", "crontab": identifier})  # noqa: TRY400 - the error says all
             return None

@@ -1,4 +1,4 @@
-"""Which minutes of which crontabs are due, and the jobs that they add."""
+"""Decides which minutes of which crontabs are due, and adds their jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ferryman.cron.crontab import Crontab
 from ferryman.cron.stored import key_mode_value
 from ferryman.database.steps import Transaction
 from ferryman.errors import ConfigurationError, JobNotAddedError
-from ferryman.queries import scheduling
+from ferryman.queries.schedules import limit_lock_waits, register_crontabs, schedule_crontabs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 MINUTE = timedelta(minutes=1)
 GRACE = timedelta(minutes=5)
-"""How late a worker that was there all the time may be, whatever `fill` says: the database or the machine was away."""
+"""How late a running worker may add a job, even without a `fill`: the database or the machine was away."""
 SHORT_WINDOW = timedelta(hours=1)
-"""Up to this length it is quicker to look at each minute than to search for the next one that fires."""
+"""Up to this length it is faster to test each minute than to search for the next one that fires."""
 
 LONGEST_FILL = timedelta(days=366 * 10)
 
@@ -32,18 +32,18 @@ _encoder = msgspec.json.Encoder()
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A crontab, and what the database knows of it."""
+    """A crontab, and what the database knows about it."""
 
     crontab: Crontab
     revision: int | None = None
-    """Of the stored schedule; None for a crontab that the worker brings along."""
+    """The revision of the stored schedule; None for a crontab of the worker."""
     active_since: datetime | None = None
     known_since: datetime | None = None
-    """None when the database has never heard of it."""
+    """When the database first heard of it; None if it has not."""
     last_execution: datetime | None = None
 
     def earliest(self) -> datetime:
-        """The first minute that it may fire in."""
+        """The first minute at which it may fire."""
         assert self.known_since is not None  # noqa: S101 - nothing is due for a crontab that is not known
         first = (
             _ceiling(self.known_since) if self.last_execution is None else floor_minute(self.last_execution) + MINUTE
@@ -52,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Occurrence(msgspec.Struct, frozen=True):
-    """A crontab that fires in a minute."""
+    """A crontab that fires at a minute."""
 
     entry: Entry
     minute: datetime
@@ -60,21 +60,21 @@ class Occurrence(msgspec.Struct, frozen=True):
 
     @property
     def crontab(self) -> Crontab:
-        """Which one."""
+        """The crontab that fires."""
         return self.entry.crontab
 
 
 class Scheduled(msgspec.Struct, frozen=True):
-    """What became of occurrences."""
+    """The result of scheduling occurrences."""
 
     added: Sequence[Occurrence]
-    """Those whose jobs are in the database now, through us."""
+    """Occurrences whose jobs this worker has added."""
     unknown: Sequence[str]
-    """Crontabs that the database has not heard of, or not any more; nothing was added for them."""
+    """Crontabs that the database does not know, or not any more; nothing was added for them."""
 
 
 def crontabs_from(given: Iterable[Crontab | str] | Crontab | str) -> tuple[Crontab, ...]:
-    """Crontabs and crontab texts as one list. `ConfigurationError` when two of them have one identifier."""
+    """Turn crontabs and crontab texts into one list. Raises `ConfigurationError` if two have the same identifier."""
     items = [given] if isinstance(given, (Crontab, str)) else list(given)
     crontabs: list[Crontab] = []
     for item in items:
@@ -101,16 +101,17 @@ def _refuse_duplicates(crontabs: Sequence[Crontab]) -> None:
     ]
     if problems:
         raise ConfigurationError(
-            f"several crontabs have the same identifier: {'; '.join(problems)}. The database remembers by it which "
-            f"minutes are done, so each needs its own: give them different ids, with ?id=… in text."
+            f"several crontabs have the same identifier: {'; '.join(problems)}. The database stores by it which "
+            f"minutes have fired, so each needs its own. Give them different ids, with ?id=… in text."
         )
 
 
 def due_occurrences(entries: Iterable[Entry], *, covered: datetime | None, now: datetime) -> Iterator[Occurrence]:
-    """What is due, oldest first, since the minute that was covered last; None when the worker has only just begun.
+    """The occurrences that are due, oldest first.
 
-    The minute that is under way counts, and so do those that we are late for, up to `GRACE`. What is older is made up
-    for within the crontab's own `fill`.
+    The current minute is due, and so are missed minutes up to `GRACE`. Older ones are due within the crontab's `fill`.
+
+    covered: the last minute whose jobs were added; None if the worker has just started
     """
     minute = floor_minute(now)
     prompt_from = minute if covered is None else max(covered + MINUTE, minute - GRACE)
@@ -125,7 +126,7 @@ def due_occurrences(entries: Iterable[Entry], *, covered: datetime | None, now: 
 
 
 def lost_minutes(entry: Entry, *, covered: datetime, now: datetime) -> tuple[datetime, datetime] | None:
-    """The first and the last minute since `covered` that no worker fired, and that are too old to be made up for."""
+    """The first and last minute since `covered` that no worker fired, and that are too old to fire now; None: none."""
     first = max(covered + MINUTE, entry.earliest())
     last = _reach(entry, floor_minute(now) - GRACE, now) - MINUTE
     lost = entry.crontab.next_after(first - MINUTE) if first <= last else None
@@ -157,15 +158,15 @@ def _minutes(crontab: Crontab, first: datetime, last: datetime) -> Iterator[date
 
 
 def schedule(occurrences: Sequence[Occurrence], lock_wait: timedelta) -> Steps[Scheduled]:
-    """Add the jobs of those that nobody was quicker with.
+    """Add the jobs of occurrences that no other worker has fired first.
 
-    lock_wait: how long to wait for a row that another transaction holds; PostgreSQL refuses with 55P03 then
+    lock_wait: how long to wait for a row that another transaction has locked; then PostgreSQL raises 55P03
     """
-    # In a transaction of our own, to undo everything when a job with a key got lost: the original body of add_jobs
-    # silently drops one whose predecessor is claimed at that very moment.
+    # In a transaction, to undo everything if a job with a key got lost: the original body of add_jobs silently drops a
+    # job whose predecessor is claimed at the same moment.
     yield Transaction()
-    yield scheduling.limit_lock_waits(lock_wait)
-    [(places, ids, unknown)] = yield scheduling.schedule_crontabs(_encoded(occurrences))
+    yield limit_lock_waits(lock_wait)
+    [(places, ids, unknown)] = yield schedule_crontabs(_encoded(occurrences))
     for place, job_id in zip(places, ids, strict=True):
         if job_id is None:
             raise JobNotAddedError(f"the job of the crontab {occurrences[place].crontab.identifier!r} was not stored")
@@ -173,10 +174,10 @@ def schedule(occurrences: Sequence[Occurrence], lock_wait: timedelta) -> Steps[S
 
 
 def register(identifiers: Sequence[str], since: datetime, lock_wait: timedelta) -> Steps[None]:
-    """Make crontabs known. An open transaction that is doing the same is waited for, but not for longer than this."""
+    """Register crontabs. Waits at most `lock_wait` for an open transaction that registers them too."""
     yield Transaction()
-    yield scheduling.limit_lock_waits(lock_wait)
-    yield scheduling.register_crontabs(identifiers, since)
+    yield limit_lock_waits(lock_wait)
+    yield register_crontabs(identifiers, since)
 
 
 def _encoded(occurrences: Sequence[Occurrence]) -> str:
@@ -203,7 +204,7 @@ def _record(place: int, occurrence: Occurrence) -> dict[str, Any]:
 
 
 def payload_at(crontab: Crontab, moment: datetime, *, is_backfilled: bool) -> str:
-    """The payload with `_cron` in it, as Node writes it."""
+    """The payload with `_cron` in it, in the form that Node writes."""
     in_utc = moment.astimezone(UTC).replace(tzinfo=None)
     mark = json.dumps({"ts": in_utc.isoformat(timespec="milliseconds") + "Z", "backfilled": is_backfilled})
     payload = "{}" if crontab.payload_json is None else crontab.payload_json.strip()
@@ -214,7 +215,7 @@ def payload_at(crontab: Crontab, moment: datetime, *, is_backfilled: bool) -> st
 
 
 def floor_minute(moment: datetime) -> datetime:
-    """The beginning of its minute, in UTC."""
+    """The start of the moment's minute, in UTC."""
     return moment.astimezone(UTC).replace(second=0, microsecond=0)
 
 

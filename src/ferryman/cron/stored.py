@@ -1,4 +1,4 @@
-"""Crontabs as columns of the database, and back."""
+"""Turns crontabs into columns of the database, and back."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 FEWEST_OF_A_STEP = 3
 COLUMNS = 14
-"""How many columns describe a crontab, in `read_crontabs.sql` and in `schedule_columns.sql`."""
+"""How many columns describe a crontab, in `read_crontabs.sql` and in `parts/schedule_columns.sql`."""
 
 
 class StoredCrontab(msgspec.Struct, frozen=True):
-    """A crontab that is kept in the database."""
+    """A schedule of the database."""
 
     crontab: Crontab
     revision: int
@@ -34,7 +34,7 @@ class StoredCrontab(msgspec.Struct, frozen=True):
 
 
 def stored_from_row(row: Row) -> StoredCrontab:
-    """The crontab of the columns from `identifier` to `job_key_mode`; `CrontabError` when they make no sense."""
+    """Read the columns from `identifier` to `job_key_mode`. Raises `CrontabError` if they are not valid."""
     (
         identifier, revision, active_since, timing, time_zone, task_identifier, payload_json, fill_seconds,
         queue_name, max_attempts, priority, flags, job_key, job_key_mode,
@@ -57,7 +57,7 @@ def stored_from_row(row: Row) -> StoredCrontab:
 
 
 def columns_of(crontab: Crontab) -> dict[str, Any]:
-    """What the database keeps of a crontab."""
+    """The columns of a crontab."""
     return {
         "identifier": crontab.identifier,
         "timing": timing_of(crontab.timer),
@@ -75,12 +75,12 @@ def columns_of(crontab: Crontab) -> dict[str, Any]:
 
 
 def key_mode_value(mode: JobKeyMode | None) -> str | None:
-    """The mode as the database writes it."""
+    """The mode as the database stores it."""
     return None if mode is None else mode.value
 
 
 def timing_of(timer: CrontabTimer) -> str:
-    """The five fields of a timer, as short as they can be said: the same timer always reads the same."""
+    """The five fields of a timer in their shortest form, so that the same timer always reads the same."""
     values = (timer.minutes, timer.hours, timer.days, timer.months, timer.weekdays)
     return " ".join(
         _field(present, range(place.least, place.most + 1)) for present, place in zip(values, PLACES, strict=True)
@@ -95,7 +95,7 @@ def _field(values: AbstractSet[int], every: range) -> str:
 
 
 def _step(values: AbstractSet[int], every: range) -> int | None:
-    """The n of `*/n`, if that is what they are."""
+    """The n of `*/n`, if the values are such a step."""
     if len(values) < FEWEST_OF_A_STEP:
         return None
     first, second, *_ = sorted(values)

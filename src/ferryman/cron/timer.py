@@ -1,4 +1,4 @@
-"""The minutes that a schedule names: five sets of numbers."""
+"""`CrontabTimer`: the minutes at which a schedule fires, as five sets of numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Field(NamedTuple):
-    """One of the five fields: its name, the smallest and the largest value that it takes."""
+    """A field of a pattern: its name, its smallest and its largest value."""
 
     name: str
     least: int
@@ -41,7 +41,7 @@ EVERY_WEEKDAY = frozenset(range(7))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrontabTimer:
-    """The minutes that a schedule names. What is left out is not limited.
+    """The minutes at which a schedule fires. A field that is left out is not limited.
 
     minutes: 0 to 59
     hours: 0 to 23
@@ -49,7 +49,7 @@ class CrontabTimer:
     months: 1 to 12
     weekdays: 0 to 6 from Sunday to Saturday; 7 is Sunday too
 
-    When both days and weekdays are limited, a day that is in one of them will do.
+    If both days and weekdays are limited, a day needs to be in only one of them.
     """
 
     minutes: AbstractSet[int] = EVERY_MINUTE
@@ -75,21 +75,21 @@ class CrontabTimer:
 
     @property
     def limits_hours(self) -> bool:
-        """Whether some hours of the day are left out."""
+        """True if some hours of the day are left out."""
         return self.hours != EVERY_HOUR
 
     @property
     def limits_days(self) -> bool:
-        """Whether some days of the month are left out."""
+        """True if some days of the month are left out."""
         return self.days != EVERY_DAY
 
     @property
     def limits_weekdays(self) -> bool:
-        """Whether some days of the week are left out."""
+        """True if some days of the week are left out."""
         return self.weekdays != EVERY_WEEKDAY
 
     def names_date(self, day: date) -> bool:
-        """Whether there may be a minute of this day among the minutes."""
+        """True if the timer can fire on this day."""
         if day.month not in self.months:
             return False
         in_month, in_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
@@ -98,12 +98,12 @@ class CrontabTimer:
         return in_month and in_week
 
     def names(self, moment: datetime) -> bool:
-        """Whether the minute of this moment is one of them, by the moment's own calendar and clock."""
+        """True if the timer fires at this minute, by the moment's own calendar and clock."""
         return moment.minute in self.minutes and moment.hour in self.hours and self.names_date(moment)
 
 
 def _checked(field: Field, values: Iterable[int]) -> frozenset[int]:
-    """The values as a set; `CrontabError` when there are none, or one that the field does not take."""
+    """Return the values as a set. Raises `CrontabError` if there are none, or one is out of range."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise CrontabError(f"{field.name} must be a set of whole numbers; got {values!r}")
     checked = frozenset(check_value(field, value) for value in values)
@@ -113,7 +113,7 @@ def _checked(field: Field, values: Iterable[int]) -> frozenset[int]:
 
 
 def check_value(field: Field, value: int) -> int:
-    """Refuse what is not a whole number that the field takes."""
+    """Return the value. Raises `CrontabError` if it is not a whole number within the field's range."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise CrontabError(f"{field.name} take whole numbers; got {value!r}")
     if not field.least <= value <= field.most:

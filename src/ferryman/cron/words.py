@@ -1,4 +1,4 @@
-"""Schedules in words, for people."""
+"""Describes schedules in words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHORTEST_RUN = 3
 
 
 def describe(crontab: Crontab) -> str:
-    """The schedule in words: `at 08:00 from Monday to Friday, Europe/Paris`."""
+    """Describe the schedule: `at 08:00 from Monday to Friday, Europe/Paris`."""
     timer = crontab.timer
     parts = [_time(timer), _day(timer)]
     if timer.months != EVERY_MONTH:
@@ -35,7 +35,7 @@ def describe(crontab: Crontab) -> str:
 
 
 def next_times(crontab: Crontab, after: datetime, count: int = 5) -> Iterator[datetime]:
-    """The next minutes at which it fires, in UTC. Fewer when there are no more."""
+    """The next minutes at which it fires, in UTC; fewer than `count` if there are no more."""
     for _ in range(count):
         found = crontab.next_after(after)
         if found is None:
@@ -51,7 +51,7 @@ def _time(timer: CrontabTimer) -> str:
 
 
 def _has_few_times(timer: CrontabTimer) -> bool:
-    """Whether the times of a day can be listed."""
+    """True if the times of a day are few enough to be listed."""
     return timer.limits_hours and len(timer.hours) * len(timer.minutes) <= _MOST_TIMES
 
 
@@ -65,7 +65,7 @@ def _minutes(minutes: AbstractSet[int]) -> str:
 
 
 def _hours(timer: CrontabTimer) -> str:
-    """With the space in front of it; nothing where the minutes say enough."""
+    """The hours, with a space in front; empty if the minutes say enough."""
     hours = sorted(timer.hours)
     if not timer.limits_hours:
         return " of every hour" if _minutes(timer.minutes).startswith("at") else ""
@@ -91,7 +91,7 @@ def _day(timer: CrontabTimer) -> str:
 
 
 def _weekdays(weekdays: AbstractSet[int]) -> str:
-    """The week begins on Monday, so that the weekend is in one piece."""
+    """The weekdays. The week starts on Monday, so that the weekend is in one piece."""
     numbers = sorted(day or 7 for day in weekdays)
     if len(numbers) >= _SHORTEST_RUN and len(numbers) == numbers[-1] - numbers[0] + 1:
         return f"from {_WEEKDAYS[numbers[0]]} to {_WEEKDAYS[numbers[-1]]}"

@@ -1,4 +1,4 @@
-"""Minutes in time zones whose clocks are put forward and back.
+"""Decides at which minutes a timer fires in a time zone with daylight saving time.
 
 A local time that the clock skips fires once, at the next minute that there is. A local time that comes twice fires
 the first time. A schedule that runs in every hour is not tied to a time of day: it makes up for no skipped hour, and
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 HORIZON = timedelta(days=8 * 366)
-"""Where the search for the next minute ends: 29 February may stay away for eight years, as around 2100."""
+"""How far the search for the next minute looks: 29 February can be eight years away, as around 2100."""
 
 
 @lru_cache(maxsize=256)
 def zone_named(name: str) -> tzinfo:
-    """The time zone of this name; `CrontabError` when nobody knows it."""
+    """Return the time zone of this name. Raises `CrontabError` if it is unknown."""
     if name == "UTC":
         return UTC
     try:
@@ -50,7 +50,7 @@ def _hint_about(name: object) -> str:
 
 
 def fires_in_zone(timer: CrontabTimer, zone_name: str, minute: datetime) -> bool:
-    """Whether the timer, read on the clock of this zone, names this minute. The minute is in UTC."""
+    """True if the timer names this minute on the clock of this zone. The minute is in UTC."""
     zone = zone_named(zone_name)
     if zone is UTC:
         return timer.names(minute)
@@ -61,7 +61,7 @@ def fires_in_zone(timer: CrontabTimer, zone_name: str, minute: datetime) -> bool
 
 
 def next_in_zone(timer: CrontabTimer, zone_name: str, minute: datetime) -> datetime | None:
-    """The first minute from this one on that the timer names in this zone. Minutes are in UTC."""
+    """The first minute, from this one on, that the timer names in this zone. Minutes are in UTC."""
     zone = zone_named(zone_name)
     try:
         end = minute + HORIZON
@@ -80,7 +80,7 @@ def next_in_zone(timer: CrontabTimer, zone_name: str, minute: datetime) -> datet
 
 
 def _skipped_before(local: datetime, minute: datetime, zone: tzinfo) -> Iterator[datetime]:
-    """The local times that the clock skipped to come to this minute: usually none."""
+    """The local times that the clock skipped just before this minute: usually none."""
     now, skipped = local.replace(tzinfo=None), _naive(minute - MINUTE, zone) + MINUTE
     while skipped < now:
         yield skipped
@@ -88,7 +88,7 @@ def _skipped_before(local: datetime, minute: datetime, zone: tzinfo) -> Iterator
 
 
 def _names_date_within(timer: CrontabTimer, zone: tzinfo, start: datetime, length: timedelta) -> bool:
-    """Whether the timer names any of the dates that the clock shows, or skips, from a minute before `start` on."""
+    """True if the timer names any date that the clock shows or skips, from a minute before `start` on."""
     day, last = _naive(start - MINUTE, zone).date(), _naive(start + length, zone).date()
     while day <= last:
         if timer.names_date(day):
@@ -98,10 +98,10 @@ def _names_date_within(timer: CrontabTimer, zone: tzinfo, start: datetime, lengt
 
 
 def _names_hour_within(timer: CrontabTimer, zone: tzinfo, start: datetime, length: timedelta) -> bool:
-    """The same for the hours of the day."""
+    """True if the timer names any hour that the clock shows or skips, from a minute before `start` on."""
     before, after = _naive(start - MINUTE, zone), _naive(start + length, zone)
     if after - before != length + MINUTE:
-        return True  # the clock was changed: look at each minute
+        return True  # the clock was changed: test each minute
     return before.hour in timer.hours or after.hour in timer.hours or (before + HOUR).hour in timer.hours
 
 

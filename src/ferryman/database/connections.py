@@ -17,13 +17,13 @@ from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.iso_times import has_iso_times, read_iso_times
-from ferryman.database.lazy_rows import LazyRows, loads_of
+from ferryman.database.lazy_rows import LazyRows, NamedRows, columns_of
 from ferryman.database.statements import Style, load_statement
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from ferryman.database.lazy_rows import Load
+    from ferryman.database.lazy_rows import Columns
     from ferryman.database.steps import Row
 
 
@@ -91,8 +91,8 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
         return cursor
 
     @cached_property
-    def _loads(self) -> dict[LiteralString, Sequence[Load]]:
-        """What decodes the columns of each statement."""
+    def _columns(self) -> dict[LiteralString, Columns]:
+        """The columns of each statement."""
         return {}
 
     async def fetch_lazily(self, text: LiteralString, values: Sequence[Any]) -> LazyRows:
@@ -100,10 +100,10 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
         execute = self._execute_pooled if self.is_pooled else self._only_cursor.execute
         result = (await execute(text, values)).pgresult
         assert result is not None  # noqa: S101 - it was executed
-        loads = self._loads.get(text)
-        if loads is None:
-            loads = self._loads[text] = loads_of(self, result)
-        return LazyRows(result, loads)
+        columns = self._columns.get(text)
+        if columns is None:
+            columns = self._columns[text] = columns_of(self, result)
+        return LazyRows(result, columns)
 
 
 class OwnConnection(Connection[tuple[Any, ...]]):
@@ -153,6 +153,12 @@ class OwnConnection(Connection[tuple[Any, ...]]):
         else:
             cursor = self._only_cursor.execute(text, values)
         return cursor.fetchall() if _has_rows(cursor) else ()
+
+    def fetch_named(self, text: LiteralString, values: Sequence[Any]) -> NamedRows:
+        """Run a query and return its rows, to be read by column name."""
+        execute = self._execute_pooled if self.is_pooled else self._only_cursor.execute
+        cursor = execute(text, values)
+        return NamedRows([column.name for column in cursor.description or ()], cursor.fetchall())
 
     def _execute_pooled(self, text: LiteralString, values: Sequence[Any] | None) -> RawCursor[tuple[Any, ...]]:
         if values is None or self.pgconn.transaction_status != _IDLE:

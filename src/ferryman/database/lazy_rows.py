@@ -1,9 +1,9 @@
-"""Rows that are decoded when somebody asks: a worker claims hundreds of jobs at once, and needs little of each."""
+"""Rows that are read by column name, and decoded value by value: a worker needs little of each job that it claims."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from psycopg import DataError
 from psycopg.adapt import Transformer
@@ -12,7 +12,7 @@ from psycopg.pq import Format
 from ferryman.far_times import FarTime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
     from psycopg import AsyncConnection
@@ -26,15 +26,21 @@ if TYPE_CHECKING:
 _TIMESTAMPTZ = 1184
 
 
+class Columns(NamedTuple):
+    """The columns of a statement's rows, learned once for each statement and connection."""
+
+    loads: Sequence[Load]
+    """The decoders, in the order of the columns."""
+    by_name: Mapping[str, tuple[int, Load]]
+    """The number and the decoder of each column."""
+
+
 class LazyRows(Sequence[Sequence[Any]]):
-    """The rows of one result. A row is decoded each time that it is asked for.
+    """The rows of one result. A value is decoded each time that it is read."""
 
-    loads: what decodes a value, for each column
-    """
-
-    def __init__(self, result: PGresult, loads: Sequence[Load]) -> None:
+    def __init__(self, result: PGresult, columns: Columns) -> None:
         self._result = result
-        self._loads = loads
+        self._loads, self._by_name = columns
 
     def __len__(self) -> int:
         return self._result.ntuples
@@ -47,26 +53,67 @@ class LazyRows(Sequence[Sequence[Any]]):
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         row = range(len(self))[place]
-        return tuple(self.value(row, number) for number in range(len(self._loads)))
+        values = (self._result.get_value(row, number) for number in range(len(self._loads)))
+        return tuple(None if value is None else load(value) for load, value in zip(self._loads, values, strict=True))
 
-    def column(self, number: int) -> list[Any]:
+    def column(self, name: str) -> list[Any]:
         """All values of one column."""
-        load, get = self._loads[number], self._result.get_value
+        (number, load), get = self._by_name[name], self._result.get_value
         values = [get(place, number) for place in range(self._result.ntuples)]
         return [None if value is None else load(value) for value in values]
 
-    def value(self, place: int, number: int) -> Any:
-        """One value of one row."""
+    def value(self, place: int, name: str) -> Any:
+        """One value of one row. The others of its row need not be decodable."""
+        number, load = self._by_name[name]
         value = self._result.get_value(place, number)
-        return None if value is None else self._loads[number](value)
+        return None if value is None else load(value)
+
+    def only(self, place: int) -> NamedRows:
+        """One row, decoded, which keeps nothing of the others."""
+        return NamedRows(tuple(self._by_name), [self[place]])
 
 
-def loads_of(connection: AsyncConnection[Any], result: PGresult) -> Sequence[Load]:
-    """What decodes the columns of this result, and of all others of the same statement on this connection."""
+class NamedRows(Sequence[Sequence[Any]]):
+    """Rows that are decoded already, read by column name like `LazyRows`."""
+
+    def __init__(self, names: Sequence[str], rows: Sequence[Row]) -> None:
+        self._names = names
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
+        return self._rows[place]
+
+    def column(self, name: str) -> list[Any]:
+        """All values of one column."""
+        number = self._names.index(name)
+        return [row[number] for row in self._rows]
+
+    def value(self, place: int, name: str) -> Any:
+        """One value of one row."""
+        return self._rows[place][self._names.index(name)]
+
+    def only(self, place: int) -> NamedRows:
+        """One row, which keeps nothing of the others."""
+        return NamedRows(self._names, [self._rows[place]])
+
+
+def columns_of(connection: AsyncConnection[Any], result: PGresult) -> Columns:
+    """The columns of this result, and of all others of the same statement on this connection."""
     transformer = Transformer(connection)
-    columns = ((result.ftype(number), Format(result.fformat(number))) for number in range(result.nfields))
-    loads = ((oid, transformer.get_loader(oid, form).load) for oid, form in columns)
-    return [_load_time(load) if oid == _TIMESTAMPTZ else load for oid, load in loads]
+    names, loads = [], []
+    for number in range(result.nfields):
+        oid = result.ftype(number)
+        load = transformer.get_loader(oid, Format(result.fformat(number))).load
+        names.append((result.fname(number) or b"").decode())
+        loads.append(_load_time(load) if oid == _TIMESTAMPTZ else load)
+    return Columns(loads, {name: (number, loads[number]) for number, name in enumerate(names)})
 
 
 def _load_time(load: Load) -> Load:
@@ -79,13 +126,3 @@ def _load_time(load: Load) -> Load:
             return FarTime.of(bytes(value).decode())
 
     return load_any
-
-
-def column(rows: Sequence[Row], number: int) -> list[Any]:
-    """All values of one column of any rows."""
-    return rows.column(number) if isinstance(rows, LazyRows) else [row[number] for row in rows]
-
-
-def value(rows: Sequence[Row], place: int, number: int) -> Any:
-    """One value of any rows; the others of its row need not be decodable."""
-    return rows.value(place, number) if isinstance(rows, LazyRows) else rows[place][number]

@@ -275,6 +275,8 @@ class SyncSession:
         connection = self._own()
         text = step.statement.text(self._schema, Style.NUMBERED)
         values = step.statement.ordered(step.parameters)
+        if step.is_lazy:
+            return connection.fetch_named(text, values)
         return connection.fetch(text, values, is_qualified=step.statement.is_qualified)
 
     def _turn(self, step: Transaction | Commit | Rollback) -> None:

@@ -2,27 +2,30 @@
 
 A statement is written once, with the schema as `:schema` and its parameters by name (`:job_ids`), so that it can be
 read, and run in psql, as it stands. Drivers want other spellings; this module is the only place that knows them.
-A line `-- include: NAME` stands for the text of NAME.sql in the same folder, `-- include: PACKAGE.NAME` for that of one
-in another.
+A line `-- include: parts/NAME` stands for the text of NAME.sql in `ferryman/queries/parts`, whatever folder it is in.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from enum import Enum
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, LiteralString, assert_never
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ferryman.database.identifiers import SchemaName
 
-_INCLUDE = re.compile(r"^[ \t]*-- include: (?:([\w.]+)\.)?(\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*-- include: (parts/\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n?|[ \t]+-- .*$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 """`:name`, but neither the cast `::json` nor the end of a word, as in 'jobs:insert'."""
+_MOST_SCHEMAS = 256
+"""For how many schemas a statement keeps its texts."""
 
 
 class Style(Enum):
@@ -34,6 +37,8 @@ class Style(Enum):
     """SQLAlchemy's `text()`, where every other colon must be escaped."""
     FORMATTED = "%(name)s"
     """Django's cursors, where every other percent sign must be doubled."""
+
+    __hash__ = object.__hash__  # Enum's own is written in Python, and every statement that is sent asks for it
 
 
 class Statement:
@@ -47,7 +52,9 @@ class Statement:
     def __init__(self, name: str, source: str, *, is_qualified: bool = False) -> None:
         self.name = name
         self.is_qualified = is_qualified
-        self._source = source
+        self.source = source
+        """The SQL with its comments; `-- from parts/NAME.sql` stands above what was included."""
+        self._texts: dict[Style, dict[SchemaName, LiteralString]] = {style: {} for style in Style}
 
     def __repr__(self) -> str:
         return f"Statement({self.name!r})"
@@ -55,7 +62,7 @@ class Statement:
     @cached_property
     def template(self) -> str:
         """The SQL without its comments."""
-        return _COMMENT.sub("", self._source).strip()
+        return _COMMENT.sub("", self.source).strip()
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
@@ -68,11 +75,27 @@ class Statement:
 
         As safe as a literal: nothing but our own files and a quoted name goes into it.
         """
-        return _rendered(self, schema, style)
+        texts = self._texts[style]
+        text = texts.get(schema)
+        if text is None:
+            if len(texts) >= _MOST_SCHEMAS:
+                texts.clear()
+            text = texts[schema] = _rendered(self, schema, style)
+        return text
 
     def ordered(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """The values in the order of the numbered style."""
-        return tuple(values[name] for name in self.parameters)
+        return self._pick(values)
+
+    @cached_property
+    def _pick(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        names = self.parameters
+        match names:
+            case ():
+                return lambda _: ()
+            case (name,):
+                return lambda values: (values[name],)
+        return itemgetter(*names)  # which gives a tuple only for several names
 
 
 def load_statement(package: str, name: str, *, is_qualified: bool = False) -> Statement:
@@ -87,6 +110,9 @@ def _folder(package: str) -> str:
     return str(folder)
 
 
+_QUERIES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "queries")  # noqa: PTH118, PTH120 - see below
+
+
 @cache
 def _source(folder: str, name: str) -> str:
     # Parts are included by several files. Without pathlib: there are more than a hundred files to read at the start.
@@ -94,10 +120,9 @@ def _source(folder: str, name: str) -> str:
         text = file.read()
     if "-- include: " not in text:
         return text
-    return _INCLUDE.sub(lambda match: _source(_folder(match[1]) if match[1] else folder, match[2]), text)
+    return _INCLUDE.sub(lambda match: f"-- from {match[1]}.sql\n{_source(_QUERIES, match[1])}", text)
 
 
-@lru_cache(maxsize=4096)
 def _rendered(statement: Statement, schema: SchemaName, style: Style) -> LiteralString:
     pieces, position = [], 0
     for match in _PLACEHOLDER.finditer(statement.template):

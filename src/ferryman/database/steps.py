@@ -25,7 +25,8 @@ R = TypeVar("R")
 class Call(Discreet, frozen=True):
     """Run one statement and give its rows back. With `using`, on the caller's connection.
 
-    is_lazy: whether async code should leave the rows undecoded, since little of them will be asked for
+    is_lazy: whether the rows are read by column name, and async code leaves them undecoded, since little of them will
+        be read
     """
 
     statement: Statement
@@ -35,6 +36,10 @@ class Call(Discreet, frozen=True):
 
     def __repr__(self) -> str:
         return f"Call({self.statement.name})"  # parameters may be payloads
+
+    def on(self, using: Any) -> Call:
+        """The same call on the caller's connection; None leaves it on one of our own."""
+        return self if using is None else Call(self.statement, self.parameters, using, self.is_lazy)
 
 
 class Script(msgspec.Struct, frozen=True):

@@ -1,4 +1,7 @@
-"""A private PostgreSQL for laptops, demos and tests. Only the standard library is imported here."""
+"""A private PostgreSQL for laptops, demos and tests.
+
+The modules here import the standard library and `ferryman.errors` only: the watchdog runs without everything else.
+"""
 
 from ferryman.embedded.binaries import ServerBinaries, find_binaries
 from ferryman.embedded.folders import default_folder, make_project_folder

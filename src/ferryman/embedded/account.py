@@ -1,7 +1,8 @@
-"""Which account PostgreSQL runs as.
+"""Which account runs PostgreSQL.
 
-PostgreSQL refuses to run as root, so root lends it an account that exists already. No account is created and no
-mode of a folder above ours is changed: if the account cannot come in, the error says where it is stopped.
+PostgreSQL refuses to run as root. If this process is root, an account that exists already runs it. No account is
+created, and the modes of folders above the server's folder stay as they are: if the account cannot enter one of them,
+the error names it.
 """
 
 import os
@@ -16,11 +17,12 @@ if sys.platform != "win32":
 
 ROOT = 0
 BORROWED = ("postgres", "nobody", "daemon")
+"""Accounts that root lets run PostgreSQL: the first one that exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account, and how to become it; `subprocess` takes None for "stay who you are"."""
+    """An account, with the arguments that make `subprocess` run a program as it; None keeps the current account."""
 
     name: str
     uid: int
@@ -28,32 +30,32 @@ class Account:
 
     @property
     def is_borrowed(self) -> bool:
-        """Whether this process has to change accounts to run PostgreSQL."""
+        """True if this process has to change accounts to run PostgreSQL."""
         return self.uid != os.geteuid()
 
     @property
     def user(self) -> int | None:
-        """For `subprocess.Popen(user=...)`."""
+        """The argument of `subprocess.Popen(user=...)`."""
         return self.uid if self.is_borrowed else None
 
     @property
     def group(self) -> int | None:
-        """For `subprocess.Popen(group=...)`."""
+        """The argument of `subprocess.Popen(group=...)`."""
         return self.gid if self.is_borrowed else None
 
     @property
     def extra_groups(self) -> list[int] | None:
-        """For `subprocess.Popen(extra_groups=...)`: none of root's groups go along."""
+        """The argument of `subprocess.Popen(extra_groups=...)`. A borrowed account gets none of root's groups."""
         return [] if self.is_borrowed else None
 
-    def own(self, path: Path) -> None:
-        """Give a path that we made to the account."""
+    def receive(self, path: Path) -> None:
+        """Make the account the owner of a path that this process has made."""
         if self.is_borrowed:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
 def account_for(data: Path) -> Account:
-    """Choose the account for a data folder that may not exist yet; its owner keeps it once it does."""
+    """Choose the account that runs PostgreSQL on a data folder: its owner, if it exists already."""
     if os.geteuid() != ROOT:
         return _account_of(os.geteuid())
     try:
@@ -61,7 +63,10 @@ def account_for(data: Path) -> Account:
     except FileNotFoundError:
         return _unprivileged()
     if owner == ROOT:
-        raise EmbeddedServerError(f"{data} belongs to root, and PostgreSQL refuses to run as root")
+        raise EmbeddedServerError(
+            f"{data} belongs to root, and PostgreSQL refuses to run as root. Choose another folder, or give this one "
+            "to another account with chown."
+        )
     return _account_of(owner)
 
 
@@ -70,7 +75,7 @@ def _account_of(uid: int) -> Account:
         entry = pwd.getpwuid(uid)
     except KeyError:
         raise EmbeddedServerError(
-            f"user id {uid} has no entry in the password database, which PostgreSQL insists on. "
+            f"user id {uid} has no entry in the password database, and PostgreSQL needs one. "
             "Add one (in a container: to /etc/passwd), or set DATABASE_URL to a server that you already have."
         ) from None
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)

@@ -1,7 +1,7 @@
-"""Makes the data of a new server.
+"""Makes the data folder of a new server.
 
-Everything is made beside its final place and renamed into it, so that a folder called `data` is always complete:
-an initdb that is killed at any moment leaves only rubbish, which the next start clears away.
+initdb works in a folder of another name, which is renamed to `data` when it is complete. If initdb is killed, only that
+folder is left, and the next start removes it.
 """
 
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ferryman.embedded.account import Account
 from ferryman.embedded.binaries import ServerBinaries
-from ferryman.embedded.layout import Layout
 from ferryman.embedded.locks import FileLock
+from ferryman.embedded.paths import ServerFiles
 from ferryman.embedded.programs import run_program
 from ferryman.errors import EmbeddedServerError
 
@@ -21,39 +21,41 @@ UNFINISHED = "init-"
 BUILTIN_LOCALE_MAJOR = 17
 
 
-def ensure_cluster(layout: Layout, binaries: ServerBinaries, account: Account, starting: FileLock) -> None:
-    """Make the data folder and the password unless they exist. The caller holds `starting`."""
-    _clear_unfinished(layout)
-    if not layout.data.exists():
-        _create_cluster(layout, binaries, account, starting)
-    _check_cluster(layout)
+def ensure_cluster(files: ServerFiles, binaries: ServerBinaries, account: Account, starting: FileLock) -> None:
+    """Make the data folder and the password unless they exist. The caller holds the lock `starting`."""
+    _clear_unfinished(files)
+    if not files.data.exists():
+        _create_cluster(files, binaries, account, starting)
+    _check_cluster(files)
 
 
-def _create_cluster(layout: Layout, binaries: ServerBinaries, account: Account, starting: FileLock) -> None:
+def _create_cluster(files: ServerFiles, binaries: ServerBinaries, account: Account, starting: FileLock) -> None:
     password = secrets.token_hex(24)
-    _write_secret(layout.password, password)
-    unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=layout.folder))
-    handed_over = unfinished.with_suffix(".password")
-    _write_secret(handed_over, password)
+    _write_secret(files.password, password)
+    unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=files.folder))
+    password_file = unfinished.with_suffix(".password")
+    _write_secret(password_file, password)
     try:
-        account.own(unfinished)
-        account.own(handed_over)
-        _run_initdb(unfinished, handed_over, binaries, account, starting)
-        unfinished.rename(layout.data)
-        _sync(layout.folder)
+        account.receive(unfinished)
+        account.receive(password_file)
+        _run_initdb(unfinished, password_file, binaries, account, starting)
+        unfinished.rename(files.data)
+        _sync(files.folder)
     finally:
-        _clear_unfinished(layout)
+        _clear_unfinished(files)
 
 
-def _check_cluster(layout: Layout) -> None:
-    if layout.major is None:
-        raise EmbeddedServerError(f"{layout.data} is no PostgreSQL data folder; choose another folder")
-    if not layout.password.exists():
-        raise EmbeddedServerError(f"{layout.data} has no password beside it: it was not made by the embedded server")
+def _check_cluster(files: ServerFiles) -> None:
+    if files.major is None:
+        raise EmbeddedServerError(f"{files.data} is not a PostgreSQL data folder; choose another folder")
+    if not files.password.exists():
+        raise EmbeddedServerError(
+            f"{files.data} has no password file beside it: the embedded server did not make it. Choose another folder."
+        )
 
 
-def _clear_unfinished(layout: Layout) -> None:
-    for leftover in layout.folder.glob(f"{UNFINISHED}*"):
+def _clear_unfinished(files: ServerFiles) -> None:
+    for leftover in files.folder.glob(f"{UNFINISHED}*"):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
         else:
@@ -69,7 +71,7 @@ def _run_initdb(data: Path, password: Path, binaries: ServerBinaries, account: A
         "--encoding=UTF8",
         *_locale(binaries.major),
     ]
-    # If this process is killed, initdb goes on, and nobody else may start until it has ended.
+    # If this process is killed, initdb continues. It inherits the lock, so no other process starts meanwhile.
     outcome = run_program([binaries.folder / "initdb", *options], account, inherits=(starting.descriptor,))
     if outcome.returncode:
         raise EmbeddedServerError(f"initdb could not make {data.parent}/data: {outcome.stderr.strip()[-800:]}")

@@ -1,8 +1,8 @@
 """The script that becomes the watchdog.
 
-Run by its path and not with `python -m`, which would import the whole of Ferryman first, database driver included:
-slow, and one more thing that can be broken. An empty stand-in takes the place of the package, so that only the
-modules of this folder and the exceptions are loaded, which need nothing but the standard library.
+It is run by its path. `python -m` would import all of Ferryman first, database driver included, which is slow and can
+be broken. The script puts an empty stand-in in the place of the package, so that only the modules of this folder and
+`ferryman.errors` are loaded. They need nothing but the standard library.
 """
 
 import os
@@ -12,9 +12,9 @@ from types import ModuleType
 
 
 def main() -> None:
-    """Leave the process that started us, then watch."""
+    """Detach from the process that started us, then watch."""
     if os.fork():
-        os._exit(0)  # the caller waits for this process only; the watchdog is nobody's child
+        os._exit(0)  # the caller waits for this process only; the watchdog is not its child
     package = ModuleType("ferryman")
     package.__path__ = [str(Path(__file__).parents[1])]
     sys.modules["ferryman"] = package

@@ -1,4 +1,4 @@
-"""The folder of an embedded server: which one, and made so that only we can use it."""
+"""The folder of an embedded server: which one it is, and who can enter it."""
 
 import hashlib
 import os
@@ -7,80 +7,73 @@ import sys
 from pathlib import Path
 
 from ferryman.embedded.account import ROOT, Account, account_for
-from ferryman.embedded.layout import Layout
-from ferryman.embedded.reach import can_enter, check_reach
+from ferryman.embedded.paths import ServerFiles
+from ferryman.embedded.programs import run_program
 from ferryman.errors import EmbeddedServerError
 
 SCHEME = "embedded:"
 PASSABLE = 0o011
 HARMLESS = {"lost+found", ".DS_Store", ".gitignore", ".gitkeep"}
-OF_A_PROJECT = ".ferryman"
+PROJECT_FOLDER = ".ferryman"
 LONGEST_NAME = 40
 """Characters of a project's name in the name of its folder, which may have 255 bytes."""
-OF_ROOT = Path("/var/lib/ferryman")
-OF_THE_HOMELESS = Path("/var/tmp")  # noqa: S108 - ownership is checked before use
+ROOTS_FOLDER = Path("/var/lib/ferryman")
+HOMELESS_FOLDER = Path("/var/tmp")  # noqa: S108 - ownership is checked before use
 
 
 def refuse_windows() -> None:
-    """Say what to do where there are neither flock nor accounts to change to."""
+    """Raise `EmbeddedServerError` on Windows, which has neither flock nor accounts to change to."""
     if sys.platform == "win32":
         raise EmbeddedServerError(
-            "the embedded server does not run on Windows yet; set DATABASE_URL to a PostgreSQL that you have"
+            "the embedded server does not run on Windows yet; set DATABASE_URL to a PostgreSQL server that you have"
         )
 
 
 def default_folder() -> Path:
-    """The folder of this user's own server.
+    """Return the folder of this user's own server.
 
-    `$XDG_DATA_HOME/ferryman/postgres`, which is `~/.local/share/ferryman/postgres` unless set. Root's home is closed
-    to the account that PostgreSQL runs as, so root has `/var/lib/ferryman/postgres`; a user without a home has
-    `/var/tmp/ferryman-<uid>/postgres`.
+    `$XDG_DATA_HOME/ferryman/postgres`, which is `~/.local/share/ferryman/postgres` unless set. Root's is
+    `/var/lib/ferryman/postgres`, because the account that runs PostgreSQL cannot enter root's home. That of a user
+    without a home is `/var/tmp/ferryman-<uid>/postgres`.
     """
     refuse_windows()
     if os.geteuid() == ROOT:
-        return OF_ROOT / "postgres"
+        return ROOTS_FOLDER / "postgres"
     share = Path(os.environ.get("XDG_DATA_HOME", ""))
     if share.is_absolute():
         return share / "ferryman" / "postgres"
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - unlike Path's, does not raise where nobody has a home
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - unlike Path's, does not raise if the user has no home
     if home.is_dir() and os.access(home, os.W_OK):
         return home / ".local" / "share" / "ferryman" / "postgres"
-    return OF_THE_HOMELESS / f"ferryman-{os.geteuid()}" / "postgres"
+    return HOMELESS_FOLDER / f"ferryman-{os.geteuid()}" / "postgres"
 
 
 def make_project_folder(project: Path) -> Path:
-    """Choose the folder of a project's own server, `.ferryman/postgres`, and let git ignore it.
+    """Return the folder of a project's own server, `.ferryman/postgres`, and make git ignore it.
 
-    A project that cannot hold it has a folder of its own beside the default one: a read-only project, one whose
-    `.ferryman` is a file or read-only, or one of root's that is closed to the account that PostgreSQL runs as.
+    A project that cannot hold the server gets a folder beside the default one: a read-only project, one whose
+    `.ferryman` is a file or read-only, or one of root's that the account that runs PostgreSQL cannot enter.
     """
     refuse_windows()
     project = project.resolve()
-    ours = project / OF_A_PROJECT
+    ours = project / PROJECT_FOLDER
     if not _may_hold_server(project, ours / "postgres"):
         digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:8]
         return default_folder().parent / "projects" / f"{project.name[:LONGEST_NAME] or 'root'}-{digest}"
     if not ours.exists():
         ours.mkdir(mode=0o711, exist_ok=True)  # another `ferryman dev` may start just now
-        ours.chmod(0o711)  # whatever the umask is, PostgreSQL's account passes through
+        ours.chmod(0o711)  # PostgreSQL's account passes through, whatever the umask is
     if not (ours / ".gitignore").exists():
         (ours / ".gitignore").write_text("*\n")
     return ours / "postgres"
 
 
-def _may_hold_server(project: Path, folder: Path) -> bool:
-    place = folder.parent if os.path.lexists(folder.parent) else project
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        return False
-    account = account_for(folder / "data")
-    return not account.is_borrowed or can_enter(project, account)
-
-
 def folder_of_dsn(dsn: str) -> Path:
     """Read `embedded:`, `embedded:relative/path`, `embedded:/absolute/path` or `embedded:///absolute/path`."""
     if not dsn.startswith(SCHEME):
-        raise EmbeddedServerError(
-            f"an embedded server is asked for by 'embedded:' or 'embedded:/path', not {dsn[:20]!r}"
+        raise EmbeddedServerError(  # without the address, which may contain a password
+            "the address of an embedded server begins with 'embedded:', and this one does not. Write 'embedded:' or "
+            "'embedded:/path'."
         )
     path = dsn.removeprefix(SCHEME)
     if path.startswith("///"):
@@ -91,24 +84,54 @@ def folder_of_dsn(dsn: str) -> Path:
 
 
 def prepare_folder(folder: Path, account: Account) -> None:
-    """Make the folder, and make sure that it is ours and that PostgreSQL's account can come in."""
+    """Make the folder if it is missing, and check that it is ours and that PostgreSQL's account can enter it."""
     for missing in [path for path in (*reversed(folder.parents), folder) if not path.exists()]:
         _make(missing, account)
     _check_owner(folder)
     _check_squatters(folder)
     if account.is_borrowed:
         _let_pass(folder)
-    check_reach(folder, account)
+    _check_entry(folder, account)
 
 
-def check_vacancy(layout: Layout) -> None:
-    """Refuse a folder with other things in it: ours are made and removed by name."""
-    others = sorted({path.name for path in layout.folder.iterdir()} - HARMLESS)
+def check_vacancy(files: ServerFiles) -> None:
+    """Raise `EmbeddedServerError` if the folder contains other things: ours are made and removed by name."""
+    others = sorted({path.name for path in files.folder.iterdir()} - HARMLESS)
     # Asked last: the leases are made first, so that what another process just made is known to be ours.
-    if others and not layout.leases.exists():
+    if others and not files.leases.exists():
         raise EmbeddedServerError(
-            f"{layout.folder} is in use for other things ({', '.join(others[:3])}); choose an empty folder"
+            f"{files.folder} is in use for other things ({', '.join(others[:3])}); choose an empty folder"
         )
+
+
+# Entering and running are tried as the account: mode bits alone do not show access lists.
+
+
+def can_enter(folder: Path, account: Account) -> bool:
+    """True if the account can enter the folder."""
+    try:
+        return run_program(["/bin/sh", "-c", 'cd "$0"', folder], account).returncode == 0
+    except PermissionError:
+        raise EmbeddedServerError(
+            f"PostgreSQL refuses to run as root, and this root may not become {account.name!r} (CAP_SETUID and "
+            "CAP_SETGID are needed). Run as another user, or set DATABASE_URL to a server that you already have."
+        ) from None
+
+
+def can_run(program: Path, account: Account) -> bool:
+    """True if the account can run the program. This process itself can."""
+    try:
+        return run_program([program, "--version"], account).returncode == 0
+    except PermissionError:
+        return False
+
+
+def _may_hold_server(project: Path, folder: Path) -> bool:
+    parent = folder.parent if os.path.lexists(folder.parent) else project
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        return False
+    account = account_for(folder / "data")
+    return not account.is_borrowed or can_enter(project, account)
 
 
 def _make(folder: Path, account: Account) -> None:
@@ -124,18 +147,18 @@ def _let_pass(folder: Path) -> None:
 
 
 def _check_owner(folder: Path) -> None:
-    # Somebody else's folder could hold somebody else's server, password and programs.
+    # Another user's folder could hold another user's server, password and programs.
     found = folder.stat()
     if not stat.S_ISDIR(found.st_mode):
         raise EmbeddedServerError(f"{folder} is not a folder")
     if found.st_uid != os.geteuid():
         raise EmbeddedServerError(f"{folder} belongs to user id {found.st_uid}; choose another folder")
     if _is_open_to_all(folder):
-        raise EmbeddedServerError(f"anybody may write to {folder}; choose a folder of your own")
+        raise EmbeddedServerError(f"every user may write to {folder}; choose a folder that only you can write to")
 
 
 def _check_squatters(folder: Path) -> None:
-    # Where anybody may create names, as in /tmp, whoever came first owns all that lies below.
+    # In a folder such as /tmp every user may create names, and the user who made one owns all that lies below it.
     for path in folder.parents:
         if _is_open_to_all(path.parent) and path.stat().st_uid not in {ROOT, os.geteuid()}:
             raise EmbeddedServerError(f"{path} belongs to user id {path.stat().st_uid}; choose another folder")
@@ -143,3 +166,14 @@ def _check_squatters(folder: Path) -> None:
 
 def _is_open_to_all(folder: Path) -> bool:
     return bool(folder.stat().st_mode & stat.S_IWOTH)
+
+
+def _check_entry(folder: Path, account: Account) -> None:
+    if not account.is_borrowed or can_enter(folder, account):
+        return
+    path_down = (*reversed(folder.parents), folder)
+    stopped_at = next((path for path in path_down if not can_enter(path, account)), folder)
+    raise EmbeddedServerError(
+        f"as root, PostgreSQL runs as {account.name!r}, which cannot enter {stopped_at}. Choose a folder that it "
+        "can enter (the default one is), or run as another user."
+    )

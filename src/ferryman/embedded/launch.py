@@ -1,4 +1,4 @@
-"""Starts a watchdog and waits for its answer."""
+"""Starts a watchdog, and waits until it reports that the server is ready."""
 
 import os
 import selectors
@@ -7,40 +7,42 @@ import sys
 from typing import IO
 
 from ferryman.embedded import detached
-from ferryman.embedded.deadline import Deadline
-from ferryman.embedded.logfile import LogFile
-from ferryman.embedded.orders import WatchOrders
-from ferryman.embedded.programs import bare_environment
+from ferryman.embedded.locks import Deadline
+from ferryman.embedded.paths import WatchdogOptions
+from ferryman.embedded.programs import LogFile, bare_environment
 from ferryman.embedded.watchdog import READY
 from ferryman.errors import EmbeddedServerError
 
 TRIES = 3
 
 
-def launch_watchdog(orders: WatchOrders, deadline: Deadline) -> None:
-    """Start a watchdog that inherits its lock from us; return when the server is ready, raise if it will not be."""
+def launch_watchdog(options: WatchdogOptions, deadline: Deadline) -> None:
+    """Start a watchdog, which inherits the lock in `options`. Returns when the server is ready.
+
+    Raises `EmbeddedServerError` with the reason if the server cannot be started.
+    """
     for _ in range(TRIES):
-        answer = _start_and_listen(orders, deadline)
+        answer = _start_and_listen(options, deadline)
         if answer == READY:
             return
         if answer:
             raise EmbeddedServerError(answer.decode(errors="replace"))
-        # It was killed before it could say a word.
-    log = LogFile(orders.layout.log)
+        # The watchdog was killed before it could answer.
+    log = LogFile(options.files.log)
     raise EmbeddedServerError(f"PostgreSQL did not become ready; {log.path} ends with:\n{log.tail()}")
 
 
-def _start_and_listen(orders: WatchOrders, deadline: Deadline) -> bytes:
-    with LogFile(orders.layout.log).append() as errors:
+def _start_and_listen(options: WatchdogOptions, deadline: Deadline) -> bytes:
+    with LogFile(options.files.log).append() as errors:
         process = subprocess.Popen(  # noqa: S603 - our own script
-            # Isolated and without site-packages: nothing that is installed can get in the way.
-            [sys.executable, "-I", "-S", detached.__file__, orders.to_json()],
+            # Isolated and without site-packages: nothing that is installed can interfere.
+            [sys.executable, "-I", "-S", detached.__file__, options.to_json()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
             cwd="/",
             env=bare_environment(),
-            pass_fds=(orders.lock,),
+            pass_fds=(options.lock,),
             start_new_session=True,
         )
     with process:
@@ -54,4 +56,4 @@ def _read_answer(pipe: IO[bytes] | None, deadline: Deadline) -> bytes:
         selector.register(pipe, selectors.EVENT_READ)
         if selector.select(deadline.remaining_seconds):
             return os.read(pipe.fileno(), 65536)
-    return b"PostgreSQL takes too long to become ready; its log may say why"
+    return b"PostgreSQL did not become ready in time; the end of server.log may show why"

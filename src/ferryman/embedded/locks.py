@@ -1,17 +1,18 @@
-"""Locks on files, held by the kernel.
+"""Locks on files, held by the kernel, and deadlines for waiting on them.
 
-A lock belongs to an open file, not to a process id: it ends with the last process that has that file open, however
-that process ends. So a killed program can never leave a lock behind, and a lock can be handed to a child.
+A lock belongs to an open file, not to a process id. It ends when the last process that has the file open ends, in
+whatever way. So a killed program never leaves a lock behind, and a child process can inherit a lock.
 """
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from ferryman.embedded.deadline import Deadline
 from ferryman.errors import EmbeddedServerError
 
 if sys.platform != "win32":
@@ -22,14 +23,38 @@ RETRY_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment of the monotonic clock after which waiting ends."""
+
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Self:
+        """Return the deadline that lies `seconds` ahead."""
+        return cls(time.monotonic() + seconds)
+
+    @property
+    def remaining_seconds(self) -> float:
+        """The time that is left, never negative."""
+        return max(0.0, self.at - time.monotonic())
+
+    def ticks(self, every_seconds: float) -> Iterator[None]:
+        """Yield at once, then at intervals, and end once the deadline has passed."""
+        yield
+        while remaining := self.remaining_seconds:
+            time.sleep(min(every_seconds, remaining))
+            yield
+
+
+@dataclass(frozen=True, slots=True)
 class FileLock:
-    """A lock that this process holds; a child that inherits the descriptor holds it as well."""
+    """A lock that this process holds. A child process that inherits the descriptor holds it as well."""
 
     descriptor: int
 
     def close(self) -> None:
-        """Let go. Children that inherited the descriptor keep holding."""
-        # Not LOCK_UN: that would take the lock away from every process that shares the open file.
+        """Give the lock up. Child processes that inherited the descriptor keep it."""
+        # Not LOCK_UN: that would release the lock of every process that shares the open file.
         os.close(self.descriptor)
 
 
@@ -39,8 +64,8 @@ def open_lock(path: Path, *, create: bool = True) -> int:
     return os.open(path, flags | os.O_CREAT if create else flags, 0o600)
 
 
-def take(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file if nobody is in the way."""
+def acquire(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file. Returns False at once if another process holds a conflicting lock."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -54,21 +79,21 @@ def release(descriptor: int) -> None:
 
 
 def try_lock(path: Path, *, shared: bool = False) -> FileLock | None:
-    """Take the lock if nobody is in the way."""
+    """Lock a file. Returns None at once if another process holds a conflicting lock."""
     descriptor = open_lock(path)
     try:
-        is_taken = take(descriptor, shared=shared)
+        is_acquired = acquire(descriptor, shared=shared)
     except BaseException:
         os.close(descriptor)
         raise
-    if is_taken:
+    if is_acquired:
         return FileLock(descriptor)
     os.close(descriptor)
     return None
 
 
 def wait_for_lock(path: Path, deadline: Deadline, *, shared: bool = False) -> FileLock:
-    """Take the lock as soon as it is free."""
+    """Lock a file as soon as it is free. Raises `EmbeddedServerError` at the deadline."""
     for _ in deadline.ticks(RETRY_SECONDS):
         if lock := try_lock(path, shared=shared):
             return lock
@@ -77,7 +102,7 @@ def wait_for_lock(path: Path, deadline: Deadline, *, shared: bool = False) -> Fi
 
 @contextmanager
 def locked(path: Path, deadline: Deadline) -> Iterator[FileLock]:
-    """Hold the lock, alone, for the length of a block."""
+    """Hold the exclusive lock of a file for the length of a block."""
     lock = wait_for_lock(path, deadline)
     try:
         yield lock
@@ -86,12 +111,12 @@ def locked(path: Path, deadline: Deadline) -> Iterator[FileLock]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether any process holds the lock. Nothing is created: the folder may be about to be removed."""
+    """True if any process holds a lock on the file. Does not create the file: its folder may be about to go."""
     try:
         descriptor = open_lock(path, create=False)
     except (FileNotFoundError, NotADirectoryError):
         return False
     try:
-        return not take(descriptor)
+        return not acquire(descriptor)
     finally:
         os.close(descriptor)

@@ -1,7 +1,7 @@
-"""The process that owns the server: keeps it running while somebody uses it, stops it afterwards.
+"""The process that owns a server: it keeps the server running while processes use it, and stops it afterwards.
 
-It is started by `detached.py`, lives in its own session, and is a single loop over one question: does any process
-still hold a lease?
+`detached.py` starts it in a session of its own. It is a single loop over one question: does any process still hold the
+lock on `leases.lock`?
 """
 
 import os
@@ -13,9 +13,9 @@ from contextlib import suppress
 from types import FrameType
 
 from ferryman.embedded.account import account_for
-from ferryman.embedded.locks import FileLock, open_lock, release, take
-from ferryman.embedded.orders import WatchOrders
-from ferryman.embedded.supervised import SupervisedServer
+from ferryman.embedded.locks import FileLock, acquire, open_lock, release
+from ferryman.embedded.paths import WatchdogOptions
+from ferryman.embedded.postmaster import SupervisedServer
 from ferryman.errors import EmbeddedServerError
 
 READY = b"ready"
@@ -24,31 +24,31 @@ TICK_SECONDS = 0.25
 
 
 class Watchdog:
-    """Watches one folder. `once` is a single look; `run` looks until there is nothing left to watch."""
+    """Watches the server of one folder. `check` looks once; `run` looks until the server is stopped."""
 
-    def __init__(self, orders: WatchOrders) -> None:
-        self._layout = orders.layout
-        self._linger_seconds = orders.linger_seconds
-        self._lock = FileLock(orders.lock)  # taken by whoever started us, and ours from birth
-        self._leases = open_lock(self._layout.leases)
-        self._server = SupervisedServer(orders, account_for(self._layout.data))
+    def __init__(self, options: WatchdogOptions) -> None:
+        self._files = options.files
+        self._linger_seconds = options.linger_seconds
+        self._lock = FileLock(options.lock)  # acquired by the process that started us, and inherited
+        self._leases = open_lock(self._files.leases)
+        self._server = SupervisedServer(options, account_for(self._files.data))
         self._idle_since: float | None = None
-        self._is_told_to_stop = False
+        self._must_stop = False
         self._has_reported = False
-        # Not an Event: a signal that comes while a handler sets it would wait for its lock, for ever.
-        self._nudges: queue.SimpleQueue[int] = queue.SimpleQueue()
+        # Not an Event: a signal that arrives while a handler sets it would wait for its lock for ever.
+        self._wake_ups: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Look until the server is stopped."""
+        """Check the server and its users until the server is stopped."""
         self._listen_to_signals()
-        self._sign_lock()
-        while not self.once():
+        self._write_process_id()
+        while not self.check():
             with suppress(queue.Empty):
-                self._nudges.get(timeout=TICK_SECONDS if self._server.is_ready else QUICK_TICK_SECONDS)
+                self._wake_ups.get(timeout=TICK_SECONDS if self._server.is_ready else QUICK_TICK_SECONDS)
 
-    def once(self) -> bool:
-        """Look once; True when the server was stopped and the watch is over."""
-        if self._is_told_to_stop or not self._is_our_folder() or self._is_unused_for_long():
+    def check(self) -> bool:
+        """Keep the server running, or stop it if no process uses it. Returns True once it is stopped."""
+        if self._must_stop or not self._is_folder_there() or self._is_unused_for_long():
             self._server.stop()
             return True
         self._server.keep_running()
@@ -60,26 +60,26 @@ class Watchdog:
             self._has_reported = True
             report(READY)
 
-    def _is_our_folder(self) -> bool:
-        # A removed folder takes its locks with it; a server without one would run for ever.
+    def _is_folder_there(self) -> bool:
+        # A removed folder takes its locks with it, and its server would run for ever.
         try:
-            return os.path.samestat(self._layout.watched.stat(), os.fstat(self._lock.descriptor))
+            return os.path.samestat(self._files.watched.stat(), os.fstat(self._lock.descriptor))
         except FileNotFoundError:
             return False
         except OSError:
-            return True  # not known: it may be locked away for a while
+            return True  # not known: it may be unreachable for a while
 
     def _is_unused_for_long(self) -> bool:
-        if not take(self._leases):
+        if not acquire(self._leases):
             self._idle_since = None
             return False
         self._idle_since = self._idle_since or time.monotonic()
         if time.monotonic() - self._idle_since >= self._linger_seconds:
-            return True  # and keep the lock: a newcomer waits until the server is stopped, then starts a new one
+            return True  # and keep the lock: a new user waits until the server is stopped, then starts another
         release(self._leases)
         return False
 
-    def _sign_lock(self) -> None:
+    def _write_process_id(self) -> None:
         os.ftruncate(self._lock.descriptor, 0)
         os.pwrite(self._lock.descriptor, str(os.getpid()).encode(), 0)
 
@@ -90,15 +90,15 @@ class Watchdog:
         signal.signal(signal.SIGCHLD, self._on_child)
 
     def _on_terminate(self, number: int, _frame: FrameType | None) -> None:
-        self._is_told_to_stop = True
-        self._nudges.put(number)
+        self._must_stop = True
+        self._wake_ups.put(number)
 
     def _on_child(self, number: int, _frame: FrameType | None) -> None:
-        self._nudges.put(number)
+        self._wake_ups.put(number)
 
 
 def report(message: bytes) -> None:
-    """Answer whoever started us, and hang up."""
+    """Answer the process that started us, and close the pipe to it."""
     with suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), message)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -106,11 +106,11 @@ def report(message: bytes) -> None:
     os.close(nowhere)
 
 
-def main(orders: str) -> None:
-    """Watch until the server is stopped; say so if it could not be started."""
+def main(options: str) -> None:
+    """Watch until the server is stopped. If it cannot be started, report the reason."""
     os.umask(0o077)
     try:
-        Watchdog(WatchOrders.from_json(orders)).run()
+        Watchdog(WatchdogOptions.from_json(options)).run()
     except (EmbeddedServerError, OSError) as problem:
         report(str(problem).encode())
         raise

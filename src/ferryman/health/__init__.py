@@ -1,7 +1,7 @@
-"""What ails a queue or its database: checks that only look, and the values in which they tell what they saw."""
+"""Health checks of a queue and its database: they change nothing, and report findings."""
 
-from ferryman.health.limits import HealthLimits
 from ferryman.health.report import Finding, HealthReport, Repair, Repaired, Severity
+from ferryman.health.thresholds import HealthLimits
 from ferryman.health.tuning import Tuned, Tuning
 
 __all__ = ["Finding", "HealthLimits", "HealthReport", "Repair", "Repaired", "Severity", "Tuned", "Tuning"]

@@ -1,4 +1,4 @@
-"""Running the checks, each for itself: one that fails is a finding, and the others go on."""
+"""Runs the checks one by one: a check that fails is a finding, and the others continue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ferryman.errors import DatabaseError, DatabaseUnavailableError, SchemaError
 from ferryman.health import job_checks, schema_checks, server_checks, table_checks, worker_checks
 from ferryman.health.report import Finding, HealthReport, Severity
 from ferryman.health.subject import Subject
-from ferryman.queries import health
+from ferryman.queries import checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
     from ferryman.database.steps import Steps
     from ferryman.errors import FerrymanError
-    from ferryman.health.limits import HealthLimits
+    from ferryman.health.thresholds import HealthLimits
 
     Check: TypeAlias = Callable[[Subject], Steps[Iterable[Finding]]]
 
@@ -59,7 +59,7 @@ OF_THE_TABLES: Mapping[str, Check] = {
 
 
 def examine(schema: SchemaName, limits: HealthLimits) -> Steps[HealthReport]:
-    """Look at everything, without changing anything."""
+    """Run all checks. They change nothing."""
     subject = Subject(schema, limits)
     findings: list[Finding] = []
     for name, check in OF_THE_SERVER.items():
@@ -75,7 +75,7 @@ def examine(schema: SchemaName, limits: HealthLimits) -> Steps[HealthReport]:
 def _isolated(name: str, check: Check, subject: Subject) -> Steps[Sequence[Finding]]:
     yield Transaction()
     try:
-        yield health.SETTINGS
+        yield checks.settings()
         findings = yield from check(subject)
     except DatabaseUnavailableError:
         raise
@@ -87,22 +87,22 @@ def _isolated(name: str, check: Check, subject: Subject) -> Steps[Sequence[Findi
 
 
 def _failed(name: str, error: FerrymanError) -> Finding:
-    """A check that could not be made says so; what it would have seen is not known."""
+    """The finding of a check that failed. What it would have found is unknown."""
     state, severity, remedies = sqlstate_of(error), Severity.WARNING, ()  # type: str | None, Severity, tuple[str, ...]
     if isinstance(error, SchemaError):
         severity, remedies = Severity.NOTICE, ("ferryman migrate",)
-        meaning = "Some objects of Ferryman's are missing here, so this is not known."
+        meaning = "Some of Ferryman's database objects are missing, so this is not known."
     elif state == INSUFFICIENT_PRIVILEGE:
         severity = Severity.NOTICE
-        meaning = "This role may not look at it, so this is not known. Ask again as the owner of the schema."
+        meaning = "This role may not read it, so this is not known. Run the check as the owner of the schema."
     elif state in {QUERY_CANCELED, LOCK_NOT_AVAILABLE}:
-        meaning = "Somebody holds a lock for long, or the server is very busy, so this is not known. Ask again later."
+        meaning = "Another session holds a lock, or the server is very busy, so this is not known. Try again later."
     else:
-        meaning = "This is not known. The other checks were made all the same."
+        meaning = "So this is not known. The other checks are not affected."
     return Finding(
         check=name,
         severity=severity,
-        seen=f"could not be looked at: {message_of(error)}",
+        seen=f"could not be checked: {message_of(error)}",
         meaning=meaning,
         remedies=remedies,
         facts={"sqlstate": state},

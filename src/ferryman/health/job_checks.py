@@ -1,4 +1,4 @@
-"""Jobs that will never run: they refer to nothing, failed for good, or killed their workers."""
+"""Checks for jobs that will never run: without a task or queue, failed for good, or poisoned."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.health.report import Finding, Repair, Severity
 from ferryman.health.wording import counted, listed
-from ferryman.queries import health
+from ferryman.queries import checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,8 +18,8 @@ FIX = "ferryman doctor --fix"
 
 
 def check_dangling(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Jobs whose task or queue has no row."""
-    rows = yield health.DANGLING
+    """Check for jobs whose task or queue has no row."""
+    rows = yield checks.dangling()
     findings = [_dangling(subject, *row) for row in rows]
     return findings or [Finding(check="dangling_jobs", severity=Severity.OK, seen="every job has its task and queue")]
 
@@ -31,22 +31,22 @@ def _dangling(subject: Subject, kind: str, number: int, job_ids: Sequence[int], 
         return Finding(
             check="dangling_jobs",
             severity=Severity.WARNING,
-            seen=f"{jobs}: the name of the task is not known any more",
-            meaning="An earlier repair gave the task a made-up name. Say for which task the jobs were.",
+            seen=f"{jobs}: the name of the task is lost",
+            meaning="An earlier repair gave the task a made-up name. Move the jobs to their task.",
             remedies=tuple(_renaming(subject, lost) for lost in numbers),
             facts=facts,
         )
     repair = Repair.DANGLING_QUEUES if kind == "queue" else Repair.DANGLING_TASKS
     outcome = (
-        "A repair gives them one with a made-up name, and they run."
+        "The repair gives them a queue with a made-up name, and they run."
         if kind == "queue"
-        else "A repair gives it a made-up name, so that the jobs can be seen and moved to their task."
+        else "The repair gives the task a made-up name, so that you see the jobs and can move them to their task."
     )
     return Finding(
         check="dangling_jobs",
         severity=Severity.ERROR,
-        seen=f"{jobs}: the {kind} was deleted under them",
-        meaning=f"No worker ever sees such a job, and it never fails. {outcome}",
+        seen=f"{jobs}: the row of their {kind} was deleted",
+        meaning=f"No worker ever claims such a job, and it never fails. {outcome}",
         remedies=(FIX,),
         repair=repair,
         facts=facts,
@@ -62,8 +62,8 @@ def _renaming(subject: Subject, number: int) -> str:
 
 
 def check_failed(_subject: Subject) -> Steps[Iterable[Finding]]:
-    """Jobs that are out of attempts."""
-    rows = yield health.FAILED_JOBS
+    """Check for jobs that failed for good."""
+    rows = yield checks.failed_jobs()
     number = sum(count for _, count in rows)
     if not number:
         return [
@@ -76,7 +76,7 @@ def check_failed(_subject: Subject) -> Steps[Iterable[Finding]]:
             severity=Severity.NOTICE,
             seen=f"{counted(number, 'job')} failed for good: {tasks}",
             meaning=(
-                "Somebody may let them run again or delete them. Workers delete those of their own tasks after "
+                "You can let them run again, or delete them. Workers delete failed jobs of their own tasks after "
                 "`terminal_record_retention`."
             ),
             remedies=("ferryman jobs list --state failed", "ferryman cleanup delete-permafailed-jobs"),
@@ -86,12 +86,12 @@ def check_failed(_subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def check_old_failed(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Failed jobs that workers would have deleted, if they had their tasks."""
+    """Check for old failed jobs that no worker deletes, because none has their task."""
     limit = subject.limits.failed_for
-    rows = yield health.old_failed_jobs(limit.total_seconds())
+    rows = yield checks.old_failed_jobs(limit.total_seconds())
     number = sum(count for _, count in rows)
     if not number:
-        seen = "no old failed job is left to people"
+        seen = "no old failed job lacks a worker that deletes it"
         return [Finding(check="old_failed_jobs", severity=Severity.OK, seen=seen, facts={"jobs": 0})]
     tasks = listed([f"{task} ({count:,})" for task, count in rows])
     age = f"{limit.total_seconds():.0f}s" if limit.seconds else f"{limit.days}d"
@@ -100,7 +100,7 @@ def check_old_failed(subject: Subject) -> Steps[Iterable[Finding]]:
             check="old_failed_jobs",
             severity=Severity.NOTICE,
             seen=f"{counted(number, 'job')} failed more than {age} ago: {tasks}",
-            meaning="No registered worker of Ferryman's has these tasks, so no worker ever deletes the jobs.",
+            meaning="No registered worker of Ferryman has these tasks, so no worker deletes the jobs.",
             remedies=(f"ferryman cleanup delete-permafailed-jobs --older-than {age}",),
             facts={"jobs": number, "by_task": [{"task": task, "jobs": count} for task, count in rows[:100]]},
         )
@@ -108,8 +108,8 @@ def check_old_failed(subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
-    """Jobs that were stopped because worker after worker died of them."""
-    rows = yield health.POISONED
+    """Check for poisoned jobs, which were failed for good because they killed their workers."""
+    rows = yield checks.poisoned()
     if not rows:
         return [
             Finding(
@@ -118,15 +118,15 @@ def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
         ]
     number = rows[0][4]
     newest = rows[0][0]
-    told = listed(
+    jobs = listed(
         [f"{job_id} ({task}, crashed {counted(times, 'time')})" for job_id, task, _, times, _ in rows], number
     )
     return [
         Finding(
             check="poisoned_jobs",
             severity=Severity.WARNING,
-            seen=f"{counted(number, 'job')} failed for good because workers died of it: {told}",
-            meaning="Something in these jobs ends the process that runs them, such as lack of memory.",
+            seen=f"{counted(number, 'job')} failed for good after crashing too often: {jobs}",
+            meaning="Such a job kills the process that runs it, for example because memory runs out.",
             remedies=(f"ferryman jobs show {newest}", f"ferryman jobs retry {newest}"),
             facts={"jobs": number, "job_ids": [row[0] for row in rows]},
         )
@@ -134,11 +134,11 @@ def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def check_odd_times(_subject: Subject) -> Steps[Iterable[Finding]]:
-    """Jobs whose times nobody can wait for."""
-    rows = yield health.ODD_TIMES
+    """Check for jobs with times that are never reached."""
+    rows = yield checks.odd_times()
     findings = [_odd_time(*row) for row in rows]
     return findings or [
-        Finding(check="odd_times", severity=Severity.OK, seen="every job has times that can be reached")
+        Finding(check="odd_times", severity=Severity.OK, seen="no job has a time that is never reached")
     ]
 
 
@@ -147,12 +147,12 @@ def _odd_time(name: str, number: int, job_ids: Sequence[int]) -> Finding:
     if name == "locked_at":
         severity, seen = Severity.WARNING, f"{jobs} locked with a time in the future"
         meaning = (
-            "Such a lock never grows old. A sweep of its worker takes it off, if PostgreSQL can work with the time."
+            "Such a lock never expires. A sweep of its worker releases it, if PostgreSQL can calculate with the time."
         )
         remedies: tuple[str, ...] = (f"ferryman jobs show {job_ids[0]}",)
     else:
         severity, seen = Severity.NOTICE, f"{jobs} with a run_at that is never reached"
-        meaning = "They wait for ever. If that is not meant, give them another time."
+        meaning = "They wait for ever. If that is not intended, reschedule them."
         remedies = (f"ferryman jobs reschedule {job_ids[0]} --run-at now",)
     return Finding(
         check="odd_times",
@@ -165,19 +165,19 @@ def _odd_time(name: str, number: int, job_ids: Sequence[int]) -> Finding:
 
 
 def check_leftovers(_subject: Subject) -> Steps[Iterable[Finding]]:
-    """Records of claims that are over. Workers remove them within the hour."""
-    [(marks, progress)] = yield health.LEFTOVERS
+    """Check for records of claims that are over. Workers delete them within an hour."""
+    [(marks, progress)] = yield checks.leftovers()
     has_some = bool(marks or progress)
     return [
         Finding(
             check="leftovers",
             severity=Severity.NOTICE if has_some else Severity.OK,
             seen=(
-                f"{counted(marks, 'start mark')} and {counted(progress, 'report')} of progress outlived their claims"
+                f"{counted(marks, 'start mark')} and {counted(progress, 'report')} of progress of claims that are over"
                 if has_some
                 else "no record of a claim that is over"
             ),
-            meaning="They do no harm. A worker with recovery removes them within the hour." if has_some else None,
+            meaning="They do no harm. A worker with recovery deletes them within an hour." if has_some else None,
             remedies=(FIX,) if has_some else (),
             repair=Repair.LEFTOVERS if has_some else None,
             facts={"start_marks": marks, "progress": progress},

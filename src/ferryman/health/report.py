@@ -1,4 +1,4 @@
-"""What a look at the health of a queue has found."""
+"""The result of the health checks: findings, and the repairs that they offer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class Severity(Enum):
-    """How bad it is."""
+    """How serious a finding is."""
 
     OK = "ok"
     """Nothing to do."""
     NOTICE = "notice"
-    """Worth knowing; work goes on. Also what could not be looked at."""
+    """Worth knowing; jobs run. Also for checks that this role may not make."""
     WARNING = "warning"
     """Something is lost or slow, or will be."""
     ERROR = "error"
@@ -24,25 +24,25 @@ class Severity(Enum):
 
     @property
     def rank(self) -> int:
-        """The greater, the worse."""
+        """A number that is greater for a worse severity."""
         return list(Severity).index(self)
 
 
 class Repair(Enum):
-    """What can be mended in the data of a queue, while producers and workers go on."""
+    """A repair of a queue's data, made while producers and workers continue."""
 
     WEDGED_QUEUES = "wedged-queues"
     """Free queues that are locked by a worker that is certainly gone and has no job in them."""
     DANGLING_QUEUES = "dangling-queues"
     """Give jobs whose queue was deleted a queue again, with the old number and a made-up name."""
     DANGLING_TASKS = "dangling-tasks"
-    """Give jobs whose task was deleted a task again, with the old number and a made-up name, so that they are seen."""
+    """Give jobs whose task was deleted a task again, with the old number and a made-up name, so that you see them."""
     LEFTOVERS = "leftovers"
     """Delete start marks and reports of progress of claims that are over."""
     UNUSED_QUEUES = "unused-queues"
     """Delete queues that are neither locked nor referred to by any job."""
     UNUSED_TASKS = "unused-tasks"
-    """Delete tasks without jobs, but for those of registered workers and stored schedules.
+    """Delete tasks without jobs, except those of registered workers and stored schedules.
 
     Node and Rust workers that are running do not see new jobs of a deleted task until they restart.
     """
@@ -50,43 +50,43 @@ class Repair(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check, or one of its results."""
 
     check: str
-    """Which check tells it."""
+    """The name of the check."""
     severity: Severity
     seen: str
-    """What was seen, in a sentence."""
+    """The observation, in one sentence."""
     meaning: str | None = None
-    """What it means; None when all is well."""
+    """The meaning of the observation; None if nothing is wrong."""
     remedies: tuple[str, ...] = ()
-    """Commands of Ferryman's or SQL statements that mend it, in the order in which to run them."""
+    """Commands of Ferryman or SQL statements that fix it, in the order in which to run them."""
     repair: Repair | None = None
-    """What `repair_health` can do about it."""
+    """The repair that `repair_health` can make."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """The figures behind the sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """Everything that was looked at, in the order of the checks."""
+    """All findings, in the order of the checks."""
 
     schema: str
     findings: tuple[Finding, ...]
 
     @property
     def severity(self) -> Severity:
-        """That of the worst finding."""
+        """The severity of the worst finding."""
         return max((finding.severity for finding in self.findings), key=lambda one: one.rank, default=Severity.OK)
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing is worse than a notice."""
+        """True if no finding is worse than a notice."""
         return self.severity.rank <= Severity.NOTICE.rank
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
-        """What `repair_health` could mend, each once."""
+        """The repairs that `repair_health` could make, each once."""
         return tuple(dict.fromkeys(finding.repair for finding in self.findings if finding.repair is not None))
 
     def of(self, check: str) -> tuple[Finding, ...]:
@@ -96,10 +96,10 @@ class HealthReport:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What one repair did."""
+    """The result of one repair."""
 
     repair: Repair
     number: int
-    """How many rows were mended; 0 when there was nothing left to mend."""
+    """How many rows were repaired; 0 if nothing was left to repair."""
     names: tuple[str, ...] = ()
-    """Those of the queues or tasks."""
+    """The names of the queues or tasks."""

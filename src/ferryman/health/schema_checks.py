@@ -1,4 +1,4 @@
-"""The schema, and whether this role sees what is in it."""
+"""Checks of the schema, and of this role's access to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ferryman.health.report import Finding, Severity
 from ferryman.health.wording import listed
-from ferryman.queries import health
+from ferryman.queries import checks
 from ferryman.schema import Layout, inspect
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ CRONTABS = "_private_known_crontabs"
 
 
 def check_schema(subject: Subject) -> Steps[Iterable[Finding]]:
-    """What is installed."""
+    """Check which schema and extensions are installed."""
     status = yield from inspect(subject.schema)
     facts = {
         "layout": status.layout.value,
@@ -40,7 +40,7 @@ def check_schema(subject: Subject) -> Steps[Iterable[Finding]]:
         Finding(
             check="schema",
             severity=Severity.OK,
-            seen=f"revision {status.revision} of Graphile Worker, extension {status.extension_revision} of ours",
+            seen=f"Graphile Worker's revision {status.revision}, Ferryman's extension {status.extension_revision}",
             facts=facts,
         )
     ]
@@ -55,8 +55,8 @@ def _shortcomings(status: SchemaStatus, facts: Mapping[str, object]) -> Iterable
         yield Finding(
             check="schema",
             severity=Severity.WARNING,
-            seen=f"extension {status.extension_revision or 0} of ours is installed, of {status.extension_latest}",
-            meaning="Recovery, schedules or quick claims need what is missing.",
+            seen=f"Ferryman's extension {status.extension_revision or 0} of {status.extension_latest} is installed",
+            meaning="Recovery, schedules or fast claims need the missing ones.",
             remedies=("ferryman migrate",),
             facts=facts,
         )
@@ -66,7 +66,7 @@ def _shortcomings(status: SchemaStatus, facts: Mapping[str, object]) -> Iterable
             severity=Severity.WARNING,
             seen=f"add_job and add_jobs are those of Graphile Worker's revision {status.revision}",
             meaning=(
-                "They can lose a job with a key under load; before revision 20, each call also uses up numbers of "
+                "They can lose a job with a key under load. Before revision 20, each call also uses up numbers of "
                 "tasks and queues, which end at 2,147,483,647."
             ),
             remedies=("ferryman schema upgrade",),
@@ -77,8 +77,8 @@ def _shortcomings(status: SchemaStatus, facts: Mapping[str, object]) -> Iterable
 
 
 def check_access(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Whether this role sees the rows of the queue. Says nothing of missing tables: the schema check did."""
-    rows = yield health.access(subject.schema.name, TABLES)
+    """Check whether this role sees the rows of the queue. Missing tables are reported by the schema check."""
+    rows = yield checks.access(subject.schema.name, TABLES)
     if len(rows) < len(TABLES):
         return []
     role = rows[0][3]
@@ -94,10 +94,10 @@ def check_access(subject: Subject) -> Steps[Iterable[Finding]]:
     return [
         Finding(
             check="access",
-            # A queue that looks empty, or well, and is not: nobody may take that for an answer.
+            # With hidden rows, a queue looks empty and healthy when it is not.
             severity=Severity.NOTICE if forbidden else Severity.WARNING,
             seen=seen,
-            meaning="So nothing is known of jobs, queues, tasks and workers. Ask again as the owner of the schema.",
+            meaning="So jobs, queues, tasks and workers could not be checked. Check as the owner of the schema.",
             facts=facts,
         )
     ]

@@ -1,4 +1,4 @@
-"""The server: its version, what stands in front of it, and what is about to run out."""
+"""Checks of the server: its version, a pooler in front of it, and resources that run out."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from ferryman.database.steps import FirstProcess
 from ferryman.health.report import Finding, Severity
 from ferryman.health.wording import amount, counted, percent, span
-from ferryman.queries import health
-from ferryman.queries.working import PATIENCE
+from ferryman.queries import checks
+from ferryman.queries.settle import PATIENCE
 from ferryman.schema.contract import OLDEST_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ferryman.database.steps import Row, Steps
-    from ferryman.health.limits import HealthLimits
     from ferryman.health.subject import Subject
+    from ferryman.health.thresholds import HealthLimits
 
 _MAJOR = 10_000
 NEWEST_TESTED = 18
@@ -28,17 +28,17 @@ NEARLY_ALL = 0.95
 MUCH_WORSE = 10
 PATIENCE_MS = int(PATIENCE.removesuffix("ms"))
 SHORT_DEADLOCK_TIMEOUT_MS = 2 * PATIENCE_MS
-"""A producer may have waited for a while when a settlement starts to wait for it, and it looks for deadlocks sooner."""
+"""A producer may already be waiting when a settlement starts to wait for it, so it looks for deadlocks sooner."""
 
 
 def check_server(_subject: Subject) -> Steps[Iterable[Finding]]:
-    """A version that we know, and a server that takes writes."""
-    [(version, is_standby)] = yield health.SERVER
+    """Check that the server takes writes and has a tested version."""
+    [(version, is_standby)] = yield checks.server()
     name = f"PostgreSQL {version // _MAJOR}.{version % _MAJOR}"
     severity, meaning = Severity.OK, None
     if is_standby:
         severity = Severity.ERROR
-        meaning = "It repeats what another server does and takes no writes: connect to the primary."
+        meaning = "A standby takes no writes: connect to the primary."
     elif version < OLDEST_SERVER:
         severity = Severity.ERROR
         meaning = f"Ferryman needs PostgreSQL {OLDEST_SERVER // _MAJOR} or newer: upgrade the server."
@@ -53,7 +53,7 @@ def check_server(_subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def _judge_minor(major: int, minor: int) -> tuple[Severity, str | None]:
-    """Name the faults of an old minor that can harm a queue. Newer minors of the same major do not have them."""
+    """Judge an old minor by its faults that can harm a queue. Newer minors of the same major do not have them."""
     advice = f"Update the server to {major}.{CHECKS_MOVED_ROWS.get(major, 0)} or newer."
     if minor < RETURNS_NEW_ROWS.get(major, 0):
         return Severity.WARNING, (
@@ -73,9 +73,9 @@ def _judge_minor(major: int, minor: int) -> tuple[Severity, str | None]:
 
 
 def check_pooler(_subject: Subject) -> Steps[Iterable[Finding]]:
-    """Whether this very connection leads to the server itself."""
+    """Check whether this connection leads to the server itself."""
     [(greeted_by,)] = yield FirstProcess()
-    [(served_by,)] = yield health.BACKEND_PID
+    [(served_by,)] = yield checks.BACKEND_PID
     facts = {"has_pooler": greeted_by != served_by}
     if greeted_by == served_by:
         return [Finding(check="pooler", severity=Severity.OK, seen="connected to the server itself", facts=facts)]
@@ -86,7 +86,7 @@ def check_pooler(_subject: Subject) -> Steps[Iterable[Finding]]:
             seen="a pooler such as PgBouncer answers in place of the server",
             meaning=(
                 "Workers on this address cannot listen for new jobs, so they find them by polling, and a dead worker "
-                "is noticed by its missing beats alone. Producers are well served."
+                "is found only by its missing heartbeats. For programs that only add jobs, a pooler is fine."
             ),
             remedies=(
                 "ferryman worker … --database-url <address of the server itself>",
@@ -98,8 +98,8 @@ def check_pooler(_subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def check_connections(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Whether workers and producers will still find a place."""
-    [(used, limit, used_here, limit_here)] = yield health.CONNECTIONS
+    """Check how many connections are left."""
+    [(used, limit, used_here, limit_here)] = yield checks.connections()
     parts = [(used, limit, "the server")]
     if limit_here is not None:
         parts.append((used_here, limit_here, "this database"))
@@ -113,8 +113,8 @@ def check_connections(subject: Subject) -> Steps[Iterable[Finding]]:
         meaning=(
             None
             if severity is Severity.OK
-            else "When none is left, workers cannot connect again and jobs cannot be added. Give workers a lower "
-            "--max-connections, put a pooler before producers, or raise max_connections."
+            else "When none is left, workers cannot reconnect and jobs cannot be added. Give workers a lower "
+            "--max-connections, put a pooler in front of producers, or raise max_connections."
         ),
         remedies=(
             ()
@@ -127,13 +127,13 @@ def check_connections(subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def check_notifications(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Whether NOTIFY will go on working; it fails when its queue is full, and adding jobs with it."""
-    [(share,)] = yield health.NOTIFICATIONS
+    """Check the queue of notifications. When it is full, NOTIFY fails, and adding jobs with it."""
+    [(share,)] = yield checks.notifications()
     severity = _graded(share, subject.limits.notifications_used, NEARLY_ALL)
     meaning, remedies = None, ()  # type: str | None, tuple[str, ...]
     if severity is not Severity.OK:
         meaning = (
-            "Some session listens and has had a transaction open since before these notifications. When the queue is "
+            "A session listens, and has had a transaction open since before these notifications. When the queue is "
             "full, adding jobs fails. End that transaction."
         )
         remedies = ("select pid, application_name, state, xact_start from pg_stat_activity order by xact_start;",)
@@ -150,17 +150,17 @@ def check_notifications(subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def check_deadlocks(_subject: Subject) -> Steps[Iterable[Finding]]:
-    """Whether a settlement gives up its wait for a row before PostgreSQL looks for deadlocks."""
-    rows = yield health.DEADLOCKS
+    """Check that a settlement gives up waiting for a row before PostgreSQL looks for deadlocks."""
+    rows = yield checks.deadlocks()
     settings = [{"place": place, "milliseconds": milliseconds} for place, milliseconds, _ in rows]
     short = [row for row in rows if row[1] <= SHORT_DEADLOCK_TIMEOUT_MS]
     if not short:
-        told = ", ".join(f"{milliseconds:,g} ms for {place}" for place, milliseconds, _ in rows)
+        delays = ", ".join(f"{milliseconds:,g} ms for {place}" for place, milliseconds, _ in rows)
         return [
             Finding(
                 check="deadlock_timeout",
                 severity=Severity.OK,
-                seen=f"deadlocks are looked for after {told}",
+                seen=f"PostgreSQL looks for deadlocks after {delays}",
                 facts={"settings": settings},
             )
         ]
@@ -187,9 +187,9 @@ def _short_deadlock_timeout(row: Row, settings: Sequence[object]) -> Finding:
 
 
 def check_horizon(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Who keeps dead rows from being removed. Claims slow down with every dead row that they must pass."""
-    rows = yield health.HORIZON
-    [(hidden,)] = yield health.HIDDEN_SESSIONS
+    """Check what keeps dead rows from being removed. Each dead row that a claim must skip slows it down."""
+    rows = yield checks.horizon()
+    [(hidden,)] = yield checks.hidden_sessions()
     findings = [_pin(row, severity) for row in rows if (severity := _pin_severity(row, subject.limits)) is not None]
     if not findings:
         findings = [_unpinned(rows)]
@@ -199,11 +199,11 @@ def check_horizon(subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def _pin_severity(row: Row, limits: HealthLimits) -> Severity | None:
-    """None if it is no longer than a busy system does well with: many transactions may pass within a minute."""
+    """The severity, or None: on a busy system, many transactions can pass within a minute."""
     state, seconds, transactions = row[4], row[6], row[7]
     most = limits.pinned_transactions
     if seconds is None:
-        # A standby or a slot. One that is in use moves on, and transactions are all that tells how slowly.
+        # A standby or a slot. One that is in use moves on, and only the count of transactions shows how slowly.
         most *= 1 if state == "inactive" else MUCH_WORSE
         if transactions < most:
             return None
@@ -214,14 +214,14 @@ def _pin_severity(row: Row, limits: HealthLimits) -> Severity | None:
 
 def _pin(row: Row, severity: Severity) -> Finding:
     kind, name, role, application, state, database, seconds, transactions = row
-    told = [state, f"of {role}" if role else None, application or None, f"in {database}" if database else None]
-    details = ", ".join(part for part in told if part)
+    parts = [state, f"of {role}" if role else None, application or None, f"in {database}" if database else None]
+    details = ", ".join(part for part in parts if part)
     age = f"for {span(seconds)} and " if seconds is not None else "for "
     return Finding(
         check="pinned_rows",
         severity=severity,
         seen=f"{kind} {name} ({details}) keeps dead rows {age}{counted(transactions, 'transaction')}",
-        meaning="Vacuum cannot remove rows of jobs that were done since. Every claim must step over them.",
+        meaning="Vacuum cannot remove the rows of jobs that were completed since, and every claim must skip them.",
         remedies=(_ending(kind, name),),
         facts={
             "kind": kind,
@@ -258,8 +258,8 @@ def _unpinned(rows: Sequence[Row]) -> Finding:
 
 
 def check_slots(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Logical slots that are far behind. They hold back no rows of jobs, but WAL, which fills the disk in the end."""
-    rows = yield health.SLOTS
+    """Check for logical slots that are far behind. They keep no rows of jobs, but WAL, which can fill the disk."""
+    rows = yield checks.slots()
     findings = [_slot(row) for row in rows if _is_far_behind(row, subject.limits)]
     seen = f"{counted(len(rows), 'logical slot')}, none far behind" if rows else "no logical slot"
     return findings or [Finding(check="replication_slots", severity=Severity.OK, seen=seen, facts={"slots": len(rows)})]
@@ -282,8 +282,8 @@ def _slot(row: Row) -> Finding:
         f"{counted(transactions or 0, 'transaction')} behind",
         meaning=(
             "It does not keep dead rows of jobs. The server keeps WAL for it, until the disk is full. Start its "
-            "consumer again, or find out why that is slow. Only if the consumer is gone for good, drop the slot with "
-            f"pg_drop_replication_slot({quoted}): the changes that it has not read are lost then."
+            "consumer again, or find out why it is slow. Only if the consumer is gone for good, drop the slot with "
+            f"pg_drop_replication_slot({quoted}). The changes that the consumer has not read are then lost."
         ),
         remedies=(f"select * from pg_replication_slots where slot_name = {quoted};",),  # noqa: S608 - to be read
         facts={
@@ -301,8 +301,8 @@ def _hidden(number: int) -> Finding:
     return Finding(
         check="pinned_rows",
         severity=Severity.NOTICE,
-        seen=f"{counted(number, 'session')} of other roles could not be looked at",
-        meaning="One of them may hold rows back without being told here.",
+        seen=f"{counted(number, 'session')} of other roles could not be checked",
+        meaning="One of them may hold rows back without being listed here.",
         remedies=("grant pg_read_all_stats to <this role>;",),
         facts={"hidden": number},
     )

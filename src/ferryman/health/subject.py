@@ -1,4 +1,4 @@
-"""What is looked at."""
+"""The queue that is checked, with the thresholds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
-    from ferryman.health.limits import HealthLimits
+    from ferryman.health.thresholds import HealthLimits
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A queue, and what counts as too much."""
+    """A queue to check, and the thresholds."""
 
     schema: SchemaName
     limits: HealthLimits
@@ -24,10 +24,10 @@ class Subject:
 
     @property
     def waiting_for(self) -> float:
-        """Seconds after which a job that is due has waited for long."""
+        """Seconds after which a due job has waited too long."""
         return self.limits.waiting_for.total_seconds()
 
     @property
     def locked_for(self) -> float:
-        """Seconds after which a lock is long."""
+        """Seconds after which a lock is too old."""
         return self.limits.locked_for.total_seconds()

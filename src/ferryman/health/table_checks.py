@@ -1,4 +1,4 @@
-"""The tables themselves: numbers that run out, rows that nobody removes, names that nobody uses."""
+"""Checks of the tables: sequences that run out, dead rows, the key index, and unused queues and tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ferryman.health.report import Finding, Repair, Severity
 from ferryman.health.tuning import KEY_INDEX
 from ferryman.health.wording import amount, counted, percent, span
-from ferryman.queries import health
+from ferryman.queries import checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,15 +19,15 @@ BUSY_TABLES = ("_private_job_queues", "_private_jobs")
 NEARLY_ALL = 0.9
 MANY_TIMES = 10
 ROUNDS = 5
-"""Of autovacuum, after which a table that has dead rows was left out."""
+"""Rounds of autovacuum after which a table with dead rows was left out."""
 
 
 def check_sequences(subject: Subject) -> Steps[Iterable[Finding]]:
-    """How near the numbers of tasks and queues are to their end. Adding jobs fails when they are used up."""
-    rows = yield health.sequences(subject.schema.name)
+    """Check how many numbers of tasks and queues are used. When they are used up, adding jobs fails."""
+    rows = yield checks.sequences(subject.schema.name)
     free: dict[str, tuple[int, int]] = {}
     if any(_share(row) >= subject.limits.sequence_used / 2 for row in rows):
-        gaps = yield health.FREE_NUMBERS
+        gaps = yield checks.free_numbers()
         free = {table: (first, last) for table, first, last in gaps}
     return [_sequence(subject, row, free.get(row[0])) for row in rows]
 
@@ -44,13 +44,13 @@ def _sequence(subject: Subject, row: Row, free: tuple[int, int] | None) -> Findi
         return Finding(
             check="sequences",
             severity=Severity.NOTICE,
-            seen=f"this role may not know how far {sequence} has got",
+            seen=f"this role may not read {sequence}",
             remedies=(f"grant select on sequence {place} to <this role>;",),
             facts=facts,
         )
     share = _share(row)
     severity = _sequence_severity(share, subject.limits.sequence_used)
-    seen = f"{sequence}: {percent(share)} of {most:,} numbers given out"
+    seen = f"{sequence}: {percent(share)} of {most:,} numbers used"
     if severity is Severity.OK:
         return Finding(check="sequences", severity=severity, seen=seen, facts=facts)
     meaning = "When the numbers are used up, jobs can no longer be added."
@@ -58,8 +58,8 @@ def _sequence(subject: Subject, row: Row, free: tuple[int, int] | None) -> Findi
     if free is not None:
         first, end = free
         meaning += (
-            f" Graphile Worker before revision 20 uses up one with every job: stop that first. Then begin again where "
-            f"{first:,} to {end:,} are free."
+            f" Graphile Worker before revision 20 uses one with every job: stop that first. Then restart the sequence "
+            f"where {first:,} to {end:,} are free."
         )
         remedies.append(f"alter sequence {place} restart with {first};")
     return Finding(
@@ -76,8 +76,8 @@ def _sequence_severity(share: float, limit: float) -> Severity:
 
 
 def check_upkeep(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Whether dead rows are removed."""
-    rows = yield health.upkeep(subject.schema.name, BUSY_TABLES)
+    """Check that dead rows are removed."""
+    rows = yield checks.upkeep(subject.schema.name, BUSY_TABLES)
     return [_upkeep(subject, row) for row in rows]
 
 
@@ -87,22 +87,22 @@ def _upkeep(subject: Subject, row: Row) -> Finding:
     severity, meaning, remedies = Severity.OK, None, []  # type: Severity, str | None, list[str]
     place = f"{subject.schema}.{table}"
     if dead >= subject.limits.dead_rows:
-        # A busy queue makes that many between two rounds, and autovacuum removes them with the next one. To a queue
-        # that was quiet it has not come for long, though nothing keeps it: only very many rows tell that it is late.
+        # A busy queue makes that many between two rounds, and autovacuum removes them in the next one. A queue that was
+        # quiet has not been vacuumed for long without any fault: only very many rows show that autovacuum is late.
         has_not_come = since is None or since > ROUNDS * seconds_per_round
         is_late = has_not_come and dead >= subject.limits.dead_rows * MANY_TIMES
         severity = Severity.WARNING if is_late else Severity.NOTICE
         meaning = (
-            "Claims step over dead rows and slow down. If vacuum does not help, see what is told on pinned rows."
+            "Claims skip dead rows and slow down. If vacuum does not help, see the finding about pinned rows."
             if is_late
-            else "Claims step over dead rows until autovacuum comes, which it does in rounds of "
-            f"{span(seconds_per_round)}. Busy queues have as many."
+            else "Claims skip dead rows until autovacuum removes them, in rounds of "
+            f"{span(seconds_per_round)}. That many are usual for a busy queue."
         )
         remedies.append(f"vacuum (analyze) {place};")
     if not (is_on and is_on_here):
         severity = Severity.WARNING
         where = "this table" if is_on else "the whole server"
-        meaning = f"Autovacuum is off for {where}: nobody removes dead rows, and claims slow down with each job."
+        meaning = f"Autovacuum is off for {where}: dead rows are never removed, and claims slow down with each job."
         remedies.append(
             f"alter table {place} reset (autovacuum_enabled);"
             if is_on
@@ -125,8 +125,8 @@ def _upkeep(subject: Subject, row: Row) -> Finding:
 
 
 def check_key_index(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Whether the index of job keys is there, and how it stores its entries."""
-    [(is_there, _, _, _, deduplicates, size)] = yield health.key_index(subject.schema.name)
+    """Check that the index of job keys exists, and how it stores its entries."""
+    [(is_there, _, _, _, deduplicates, size)] = yield checks.key_index(subject.schema.name)
     if not is_there:
         return [_missing_key_index(subject)]
     how = "as Graphile Worker made it" if deduplicates else "tuned not to deduplicate"
@@ -146,8 +146,8 @@ def _missing_key_index(subject: Subject) -> Finding:
         severity=Severity.WARNING,
         seen=f"the table of jobs has no index {KEY_INDEX}",
         meaning=(
-            "Graphile Worker makes it. Unless another unique index on the key is there, jobs cannot be added by a key, "
-            "or one key can have two jobs."
+            "Graphile Worker creates it. Without another unique index on the key, jobs cannot be added with a key, or "
+            "one key can have two jobs."
         ),
         remedies=(f"alter table {subject.schema}._private_jobs add constraint {KEY_INDEX} unique (key);",),
         facts={"index": KEY_INDEX, "is_there": False, "deduplicates": None, "bytes": None},
@@ -155,15 +155,15 @@ def _missing_key_index(subject: Subject) -> Finding:
 
 
 def check_queues(subject: Subject) -> Steps[Iterable[Finding]]:
-    """How many queue names there are. Node locks every idle one with each claim."""
-    [(number, unused)] = yield health.QUEUES
+    """Check how many queues there are. Node locks every idle one with each claim."""
+    [(number, unused)] = yield checks.queues()
     severity, meaning, remedies, repair = Severity.OK, None, [], None  # type: Severity, str | None, list[str], Repair | None
     if number >= subject.limits.unused_queues * MANY_TIMES:
         severity = Severity.WARNING
-        meaning = "Workers of Node and Rust lock every idle queue whenever they claim, which takes long with so many."
+        meaning = "Workers of Node and Rust lock every idle queue with each claim, which is slow with this many."
     if unused >= subject.limits.unused_queues:
         severity = max(severity, Severity.NOTICE, key=lambda one: one.rank)
-        meaning = meaning or "Queues are kept after their last job. So many only take up space and time."
+        meaning = meaning or "A queue stays after its last job. This many take up space and time."
         remedies.append("ferryman cleanup gc-job-queues")
         repair = Repair.UNUSED_QUEUES
     return [
@@ -180,8 +180,8 @@ def check_queues(subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def check_tasks(subject: Subject) -> Steps[Iterable[Finding]]:
-    """How many task names there are. Names made up for single jobs pile up."""
-    [(number, unused)] = yield health.TASKS
+    """Check how many tasks there are. Names that are generated per job pile up."""
+    [(number, unused)] = yield checks.tasks()
     has_many = unused >= subject.limits.unused_tasks
     return [
         Finding(
@@ -189,8 +189,8 @@ def check_tasks(subject: Subject) -> Steps[Iterable[Finding]]:
             severity=Severity.NOTICE if has_many else Severity.OK,
             seen=f"{counted(number, 'task')}, {unused:,} of them without jobs",
             meaning=(
-                "Somebody seems to make up names of tasks. Workers of Node and Rust that are running do not see new "
-                "jobs of a task that was deleted until they restart: name their tasks with --keep."
+                "A program seems to generate names of tasks. Running workers of Node and Rust do not see new jobs of a "
+                "deleted task until they restart: name their tasks with --keep."
                 if has_many
                 else None
             ),

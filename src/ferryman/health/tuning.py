@@ -1,4 +1,4 @@
-"""Options of the tables that are never a default, because the tables are Graphile Worker's: chosen, and taken back."""
+"""Turns storage options of Graphile Worker's tables on and off. None is ever on by default."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ferryman.database.failures import sqlstate_of
 from ferryman.database.statements import Style
 from ferryman.database.steps import Commit, Rollback, Transaction
 from ferryman.errors import DatabaseError, IncompatibleSchemaError, SchemaMissingError
-from ferryman.queries import health
+from ferryman.queries import checks
 
 if TYPE_CHECKING:
     from ferryman.database.identifiers import SchemaName
@@ -18,45 +18,45 @@ if TYPE_CHECKING:
 
 KEY_INDEX = "jobs_key_key1"
 BYTES_PER_ENTRY = 21.2
-"""Of a job without a key, stored by itself: measured with a million jobs."""
+"""The index entry of a job without a key, without deduplication: measured with a million jobs."""
 LOCK_NOT_AVAILABLE = "55P03"
 
 
 class Tuning(Enum):
-    """An option that changes how PostgreSQL stores a queue, and nothing else."""
+    """An option that only changes how PostgreSQL stores a queue."""
 
     KEY_INDEX = "key-index"
-    """Do not deduplicate the index of job keys. Claims of jobs without a key cost the server less; the index grows."""
+    """Turn deduplication of the key index off. Claims of jobs without a key cost the server less; the index grows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What `tune` or `untune` did, or would do."""
+    """The result of `tune` or `untune`, or of a dry run of them."""
 
     tuning: Tuning
     was_on: bool
-    """True if the option was in force before."""
+    """True if the option was on before."""
     is_on: bool
-    """True if it is in force now."""
+    """True if it is on now."""
     statement: str | None
-    """The statement that was run, or would be run; None if nothing is to be changed."""
+    """The statement that was run, or would be; None if there is nothing to change."""
     size: int
     """Bytes of the index."""
     expected_size: int
-    """Bytes to which it grows at least with the option, if all jobs that are there now are stored anew."""
+    """The size in bytes that it reaches at least with the option on, if all current jobs are stored anew."""
     jobs: int
     keyless_jobs: int
-    """Jobs without a key, for which the option is made."""
+    """Jobs without a key, which the option is for."""
 
 
 def change(schema: SchemaName, tuning: Tuning, *, is_wanted: bool, dry_run: bool) -> Steps[Tuned]:
-    """Bring the option into force, or take it back. Nothing is changed if it is so already."""
+    """Turn the option on or off. Changes nothing if it already is."""
     yield Transaction()
-    yield health.TUNING_SETTINGS
+    yield checks.tuning_settings()
     deduplicates, size = yield from _examined(schema)
-    [(jobs, keyless)] = yield health.KEYLESS_JOBS
+    [(jobs, keyless)] = yield checks.keyless_jobs()
     was_on = not deduplicates
-    call = health.TUNE_KEY_INDEX if is_wanted else health.UNTUNE_KEY_INDEX
+    call = checks.tune_key_index() if is_wanted else checks.untune_key_index()
     is_needed = was_on is not is_wanted
     if is_needed and not dry_run:
         try:
@@ -78,8 +78,8 @@ def change(schema: SchemaName, tuning: Tuning, *, is_wanted: bool, dry_run: bool
 
 
 def _examined(schema: SchemaName) -> Steps[tuple[bool, int]]:
-    """Whether the index deduplicates, and its size; an error if this role cannot change it."""
-    rows = yield health.key_index(schema.name)
+    """Read whether the index deduplicates, and its size. Raises an error if this role cannot change it."""
+    rows = yield checks.key_index(schema.name)
     if not rows:
         raise SchemaMissingError(
             f"the schema {schema} has no table of jobs, so there is nothing to tune, and nothing was changed. Install "
@@ -89,12 +89,12 @@ def _examined(schema: SchemaName) -> Steps[tuple[bool, int]]:
     if not is_there:
         raise IncompatibleSchemaError(
             f"the table of jobs in the schema {schema} has no index {KEY_INDEX}, so nothing was changed. "
-            f"`ferryman doctor` says how to put it back."
+            f"`ferryman doctor` shows how to create it."
         )
     if not may_alter:
         raise DatabaseError(
             f"the role {role} may not alter the index {KEY_INDEX} of the schema {schema}, which belongs to {owner}. "
-            f"Nothing was changed. Do it again as {owner}."
+            f"Nothing was changed. Run this as {owner}."
         )
     return deduplicates, size
 
@@ -103,6 +103,6 @@ def _refused(error: DatabaseError) -> DatabaseError:
     if sqlstate_of(error) != LOCK_NOT_AVAILABLE:
         return error
     return DatabaseError(
-        f"another session has locked the index {KEY_INDEX}, as `reindex` does, and did not free it within 2 s. Nothing "
-        f"was changed. Try again later, or look for that session in pg_stat_activity."
+        f"another session has locked the index {KEY_INDEX}, as `reindex` does, and did not release it within 2 s. "
+        f"Nothing was changed. Try again later, or look for that session in pg_stat_activity."
     )

@@ -1,4 +1,4 @@
-"""Numbers, times and names in sentences."""
+"""Formats numbers, times and names for sentences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def amount(number: int) -> str:
 
 
 def percent(part: float) -> str:
-    """A fraction of 1, such as 51 %, with a digit more where it would round to nothing."""
+    """A fraction of 1 in percent, such as 51 %, or "less than 1 %"."""
     return f"{part * 100:.0f} %" if part >= 0.01 or part == 0 else "less than 1 %"  # noqa: PLR2004 - one in a hundred
 
 

@@ -1,13 +1,13 @@
-"""Lifecycle hooks: events to watch or to decide, and the registry of their handlers."""
+"""Hooks: events that your handlers observe or decide, and the registry of handlers."""
 
 from ferryman.hooks.answers import (
     Continue,
-    Fail,
     FailureReason,
     HookResult,
     JobRecoveryResult,
     JobScheduleResult,
     LocalQueueMode,
+    Reject,
     SettleOutcome,
     ShutdownReason,
     Skip,
@@ -45,7 +45,6 @@ __all__ = [
     "Continue",
     "CronJobScheduled",
     "CronTick",
-    "Fail",
     "FailureReason",
     "HookRegistry",
     "HookResult",
@@ -69,6 +68,7 @@ __all__ = [
     "LocalQueueSetMode",
     "Observer",
     "Plugin",
+    "Reject",
     "SettleOutcome",
     "SettleRefused",
     "ShutdownReason",

@@ -1,4 +1,4 @@
-"""What hooks may answer, and the reasons that events carry."""
+"""The answers of hooks, and the reasons that events carry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ P_co = TypeVar("P_co", covariant=True)
 
 
 class Unchanged(Enum):
-    """Stands for a payload that a hook leaves alone; None cannot, since it is a payload of its own."""
+    """Stands for a payload that a hook does not change. None cannot, because it is a valid payload."""
 
     UNCHANGED = "unchanged"
 
@@ -27,7 +27,7 @@ UNCHANGED: Literal[Unchanged.UNCHANGED] = Unchanged.UNCHANGED
 
 @dataclass(frozen=True, slots=True, init=False)
 class Continue(Generic[P_co]):
-    """Go on. A hook of `BeforeJobSchedule` may say with which payload: `Continue({"to": "a@b.c"})`."""
+    """Continue. A hook of `BeforeJobSchedule` can replace the payload: `Continue({"to": "a@b.c"})`."""
 
     payload: P_co = field(repr=False)
 
@@ -40,29 +40,29 @@ class Continue(Generic[P_co]):
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """Do not do it: a job that would run counts as completed, a job that would be added is not added."""
+    """Skip the step: a job that would run is completed without running, a job that would be added is not added."""
 
 
-class Fail(msgspec.Struct, frozen=True):
-    """Fail the attempt, or refuse the job, with this message."""
+class Reject(msgspec.Struct, frozen=True):
+    """Reject the attempt, or refuse the job, with this message."""
 
     message: str
 
     def __post_init__(self) -> None:
         # The message ends up in a text column, far from the hook that could still correct it.
         if not isinstance(self.message, str):
-            raise TypeError(f"the message of Fail must be a string, not {type(self.message).__name__}")
+            raise TypeError(f"the message of Reject must be a string, not {type(self.message).__name__}")
 
 
-HookResult: TypeAlias = Continue[Unchanged] | Skip | Fail
-"""What a hook of `BeforeJobRun` or `AfterJobRun` answers; None is `Continue()`."""
+HookResult: TypeAlias = Continue[Unchanged] | Skip | Reject
+"""The answer of a `BeforeJobRun` or `AfterJobRun` hook; None is `Continue()`."""
 
-JobScheduleResult: TypeAlias = Continue[Any] | Skip | Fail
-"""What a hook of `BeforeJobSchedule` answers; None is `Continue` with the payload as it is."""
+JobScheduleResult: TypeAlias = Continue[Any] | Skip | Reject
+"""The answer of a `BeforeJobSchedule` hook; None is `Continue` with the payload unchanged."""
 
 
 class JobRecoveryResult(Discreet, frozen=True):
-    """What a hook of `JobRecovery` answers: one of the four below, each to be called; None is `Default()`."""
+    """The answer of a `JobRecovery` hook: call one of the four below. None is `Default()`."""
 
     Default: ClassVar[type[_Default]]
     """Follow the configured recovery."""
@@ -103,57 +103,57 @@ class _Skip(JobRecoveryResult, frozen=True):
 
 
 for _answer in (_Default, _Reschedule, _FailWithBackoff, _Skip):
-    # The name that users write is also the one that they read, and the one that pickle looks up.
+    # The name that users write is also the one that repr shows and pickle looks up.
     _name = _answer.__name__.removeprefix("_")
     _answer.__name__, _answer.__qualname__ = _name, f"JobRecoveryResult.{_name}"
     setattr(JobRecoveryResult, _name, _answer)
 
 
 class FailureReason(Enum):
-    """Why an attempt ended without success."""
+    """Why an attempt did not succeed."""
 
     TASK_ERROR = "task_error"
     """The task raised an exception."""
     TASK_PANIC = "task_panic"
-    """The task brought down what it ran in, such as its child process."""
+    """The task brought down the process that it ran in, such as its child process."""
     SHUTDOWN_ABORTED = "shutdown_aborted"
-    """The worker stopped, and the task did not finish within the grace period."""
+    """The worker shut down, and the task did not finish within the grace period."""
     WORKER_CRASHED = "worker_crashed"
-    """The worker gave no sign of life any more."""
+    """The worker was declared dead."""
 
 
 class ShutdownReason(Enum):
-    """Why a worker stopped."""
+    """Why a worker shut down."""
 
     SIGNAL = "signal"
-    """The operating system asked it to, as with SIGTERM."""
+    """A signal of the operating system, such as SIGTERM."""
     ERROR = "error"
-    """It could not go on."""
+    """An error: the worker could not continue."""
     GRACEFUL = "graceful"
-    """The program asked it to, or it had nothing left to do."""
+    """The program stopped it, or it had nothing left to do."""
 
 
 class LocalQueueMode(Enum):
-    """What a local queue is doing."""
+    """The state of a local queue."""
 
     STARTING = "starting"
-    """It has not begun yet."""
+    """Not started yet."""
     POLLING = "polling"
-    """It holds no jobs and looks for some."""
+    """Holds no jobs, and looks for some."""
     WAITING = "waiting"
-    """It holds jobs that wait for a free slot."""
+    """Holds jobs that wait for a free slot."""
     TTL_EXPIRED = "ttl_expired"
-    """It held jobs for too long and gave them back."""
+    """Held jobs for too long, and gave them back."""
     RELEASED = "released"
-    """It has stopped and gave back what it held."""
+    """Stopped, and gave back the jobs that it held."""
 
 
 class SettleOutcome(Enum):
-    """How a worker meant to settle a claim."""
+    """The outcome with which a worker tried to settle a claim."""
 
     COMPLETE = "complete"
     """The job is done."""
     FAIL = "fail"
     """The attempt failed."""
     RETURN = "return"
-    """The job goes back with its attempt."""
+    """The job is given back, with its attempt restored."""

@@ -1,4 +1,4 @@
-"""One registered handler: checked when it is registered, named in the log, contained when it fails."""
+"""A registered handler: checked when it is registered, named in the log, and its errors contained."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ DEFAULT_TIMEOUT = timedelta(seconds=30)
 
 
 class Hook(msgspec.Struct, frozen=True):
-    """A handler of one event. The event's values are never logged: a payload may be confidential."""
+    """A handler of one event. The event's values are never logged, because a payload can be confidential."""
 
     event_name: str
     handler: Callable[[Any], Any]
     name: str
     is_async: bool
     seconds: float | None
-    """How long it may be awaited; None for as long as it takes."""
+    """How long an async handler may take, in seconds; None: no limit."""
 
     def __str__(self) -> str:
         return f"{self.event_name} hook {self.name}"
 
     def start(self, event: Observer) -> Awaitable[object] | None:
-        """Call the handler; returns what is left to await."""
+        """Call the handler. Returns what is left to await, if it is async."""
         try:
             answer = self.handler(event)
-        except BaseException as error:  # noqa: BLE001 - an exit from a hook must not be the end of a worker
+        except BaseException as error:  # noqa: BLE001 - sys.exit() in a hook must not end the worker
             self.log(error)
             return None
         return answer if inspect.isawaitable(answer) else None
 
     async def ask(self, event: Interceptor[E, R]) -> R:
-        """The handler's answer, or the one that stands in for it.
+        """Return the handler's answer, or the event's substitute if the handler fails.
 
-        It is awaited in the task of the caller, so that context variables set here reach the job.
+        The handler is awaited in the task of the caller, so that context variables that it sets reach the job.
         """
         limit, cancelled_before = asyncio.timeout(self.seconds), _cancellations()
         try:
@@ -75,7 +75,7 @@ class Hook(msgspec.Struct, frozen=True):
         return self._checked(event, answer)
 
     def ask_blocking(self, event: Interceptor[E, R]) -> R:
-        """Like `ask`, in blocking code. Exits pass: here the thread is the caller's."""
+        """Like `ask`, in blocking code. `sys.exit()` passes through: the thread is the caller's."""
         try:
             answer = self.handler(event)
         except Exception as error:  # noqa: BLE001 - logged, and turned into an answer
@@ -86,24 +86,24 @@ class Hook(msgspec.Struct, frozen=True):
         return self._checked(event, answer)
 
     def needs_a_loop(self) -> ConfigurationError:
-        """The refusal to call an async handler from blocking code."""
+        """The error for an async handler in blocking code."""
         return ConfigurationError(
             f"{self} is async, and a blocking client cannot await it; nothing was done. "
             f"Make it a plain function, or use the async Client."
         )
 
     def log(self, error: BaseException) -> None:
-        """Say which hook failed, and where."""
+        """Log which hook failed, with its traceback."""
         logger.error("%s failed", self, exc_info=error, extra={"event": "hook_failed", "hook": str(self)})
 
     def limit(self, within: timedelta | None) -> float | None:
-        """Its limit in seconds, or this one if that is shorter."""
+        """The handler's limit in seconds, or `within` if that is shorter."""
         if within is None or self.seconds is None:
             return self.seconds if within is None else within.total_seconds()
         return min(self.seconds, within.total_seconds())
 
     def log_timeout(self, seconds: float | None) -> str:
-        """Say which hook took too long; the same as a sentence."""
+        """Log which hook took too long. Returns the same sentence."""
         complaint = f"{self} did not return within {seconds:g} s and was cancelled"
         logger.error("%s", complaint, extra={"event": "hook_timed_out", "hook": str(self)})
         return complaint
@@ -128,7 +128,7 @@ class Hook(msgspec.Struct, frozen=True):
 
 
 def make_hook(event: type, handler: Callable[[Any], Any], timeout: timedelta | None = DEFAULT_TIMEOUT) -> Hook:
-    """A hook of this handler, or `ConfigurationError` when it could only fail."""
+    """Make a hook of this handler. Raises `ConfigurationError` if it could only fail."""
     if not callable(handler):
         raise ConfigurationError(f"a hook must be a function, not {type(handler).__name__}")
     is_async = _is(inspect.iscoroutinefunction, handler)
@@ -161,7 +161,7 @@ def _check_parameters(made: Hook) -> None:
 
 
 def _is(test: Callable[[object], bool], handler: object) -> bool:
-    """Whether a function, or an object that is called like one, is of a kind. `functools.partial` is seen through."""
+    """True if a handler passes the test: a function, an object with `__call__`, or a `functools.partial` of one."""
     handler = _unwrapped(handler)
     return test(handler) or (callable(handler) and test(type(handler).__call__))
 
@@ -190,17 +190,17 @@ def _kind(answer: object) -> str:
 
 
 def _described(error: BaseException) -> str:
-    """The last lines of a traceback. Unlike str(), this survives exceptions that cannot describe themselves."""
+    """The last lines of a traceback. Unlike str(), this works for exceptions whose str() fails."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _cancellations() -> int:
-    """How often this task was cancelled. If a hook ends in a cancellation and it was not, something else was."""
+    """How often this task was cancelled. If a hook raises a cancellation without one, it came from elsewhere."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
 
 def discard(answer: object) -> None:
-    """Give up a coroutine that may never have started, without the warning that it was forgotten."""
+    """Close a coroutine that may never have started, so that Python does not warn about it."""
     if inspect.iscoroutine(answer):
         answer.close()

@@ -1,4 +1,4 @@
-"""Which handlers want which events, and how they are told."""
+"""The registry of handlers by event, and how handlers are called."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ E = TypeVar("E")
 E_contra = TypeVar("E_contra", contravariant=True)
 R = TypeVar("R")
 
-SECONDS_TO_TIDY_UP = 1.0
+CLEAN_UP_SECONDS = 1.0
 _cancelled: set[asyncio.Future[BaseException | None]] = set()
-"""Handlers that were cancelled and have not ended yet. The event loop alone would not keep them."""
+"""Handlers that were cancelled and have not ended yet. The event loop holds only weak references to them."""
 
 
 class Plugin(Protocol):
@@ -37,7 +37,7 @@ class Plugin(Protocol):
 
 
 class Decorator(Protocol[E, R]):
-    """Registers the function below it, and leaves it as it is."""
+    """Registers the function below it, and returns it unchanged."""
 
     @overload
     def __call__(self, handler: Callable[[E], Coroutine[Any, Any, R]], /) -> Callable[[E], Coroutine[Any, Any, R]]: ...
@@ -57,7 +57,7 @@ class HookRegistry:
     """
 
     def __init__(self) -> None:
-        # Tuples are replaced, never changed: whoever walks through one is not disturbed by a registration.
+        # Tuples are replaced, never changed: a registration does not disturb a loop over one.
         self._hooks: dict[type, tuple[Hook, ...]] = {}
         self._version = 0
 
@@ -97,13 +97,13 @@ class HookRegistry:
         return register
 
     def add_plugin(self, plugin: Plugin) -> None:
-        """Let a plugin register its hooks. They come after those that are registered already."""
+        """Let a plugin register its hooks, after those that are registered already."""
         if isinstance(plugin, type) or not callable(getattr(plugin, "register", None)):
             raise ConfigurationError("a plugin must be an object with a method register(hooks)")
         plugin.register(self)
 
     def merged(self, *others: HookRegistry) -> HookRegistry:
-        """A new registry with these hooks, then those of the others. One that is named twice counts once."""
+        """Return a new registry with these hooks, then those of the others. Each registry counts once."""
         result = HookRegistry()
         for registry in dict.fromkeys((self, *others)):
             for event, hooks in registry._hooks.items():  # noqa: SLF001 - of the same class
@@ -111,38 +111,38 @@ class HookRegistry:
         return result
 
     def copy(self) -> HookRegistry:
-        """A registry with the same hooks that goes its own way from here."""
+        """Return a new registry with the same hooks. Later registrations do not reach the other."""
         return self.merged()
 
     @property
     def version(self) -> int:
-        """A number that changes with each registration, for whoever remembers which events are wanted."""
+        """A number that changes with each registration, for code that caches which events have handlers."""
         return self._version
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody wants anything."""
+        """True if no handler is registered."""
         return not self._hooks
 
     def wants(self, event: type[Event]) -> bool:
-        """Whether anybody wants this event. If not, it need not even be made."""
+        """True if a handler is registered for this event. Check it before building the event."""
         return event in self._hooks
 
     def wants_any(self, *events: type[Event]) -> bool:
-        """Whether anybody wants one of these events."""
+        """True if a handler is registered for any of these events."""
         return not self._hooks.keys().isdisjoint(events)
 
     async def emit(self, event: Observer, *, within: timedelta | None = None) -> None:
-        """Tell all handlers at once, and wait for all. Their errors are logged, never raised.
+        """Call all handlers of the event at the same time, and wait for all. Their errors are logged, never raised.
 
-        within: a limit for all of them, where that is shorter than their own
+        within: a limit for each handler, if it is shorter than the handler's own
         """
         started = [(hook, left) for hook in self._of(event) if (left := hook.start(event)) is not None]
         if started:
             await _wait_for(started, within)
 
     def emit_blocking(self, event: Observer) -> None:
-        """Like `emit`, in blocking code. Async handlers cannot be awaited there; they are left out, as the log says."""
+        """Like `emit`, in blocking code. Async handlers cannot be awaited there: they are skipped, and logged."""
         for hook in self._of(event):
             if hook.is_async:
                 hook.log(hook.needs_a_loop())
@@ -151,7 +151,7 @@ class HookRegistry:
                 hook.log(hook.needs_a_loop())
 
     async def intercept(self, event: Interceptor[E, R]) -> R:
-        """Ask the handlers one by one until one decides. Their errors are logged; the event says what follows."""
+        """Ask the handlers one by one until one decides. Their errors are logged; the event knows what follows."""
         for hook in self._of(event):
             answer = await hook.ask(event)
             following = event.after(answer)
@@ -161,7 +161,7 @@ class HookRegistry:
         return event.undecided()
 
     def intercept_blocking(self, event: Interceptor[E, R]) -> R:
-        """Like `intercept`, in blocking code. `ConfigurationError` if a handler is async; none is called then."""
+        """Like `intercept`, in blocking code. Raises `ConfigurationError` if a handler is async, before calling any."""
         hooks = self._of(event)
         for hook in hooks:
             if hook.is_async:
@@ -183,32 +183,34 @@ class HookRegistry:
 
 
 async def _wait_for(started: Sequence[tuple[Hook, Awaitable[object]]], within: timedelta | None) -> None:
-    """Wait for handlers, which run side by side, each within its own limit. If the caller is cancelled, so are they."""
+    """Wait for handlers, each within its own limit. They run at the same time, and are cancelled with the caller."""
     loop = asyncio.get_running_loop()
-    begun_at = loop.time()
-    telling = [(hook, left, asyncio.ensure_future(_end(left))) for hook, left in started]
+    started_at = loop.time()
+    waiting = [(hook, left, asyncio.ensure_future(_end(left))) for hook, left in started]
     try:
-        for hook, left, task in telling:
+        for hook, left, task in waiting:
             seconds = hook.limit(within)
-            await asyncio.wait([task], timeout=None if seconds is None else max(0.0, begun_at + seconds - loop.time()))
+            await asyncio.wait(
+                [task], timeout=None if seconds is None else max(0.0, started_at + seconds - loop.time())
+            )
             if not task.done():
                 hook.log_timeout(seconds)
                 _cancel([(left, task)])
             elif (error := task.result()) is not None:
                 hook.log(error)
     except asyncio.CancelledError:
-        _cancel((left, task) for _, left, task in telling)
-        # They may tidy up, but not for long: whoever cancelled this wants to go on.
-        await asyncio.wait([task for _, _, task in telling], timeout=SECONDS_TO_TIDY_UP)
+        _cancel((left, task) for _, left, task in waiting)
+        # They may clean up, but not for long: the caller that cancelled this is waiting.
+        await asyncio.wait([task for _, _, task in waiting], timeout=CLEAN_UP_SECONDS)
         raise
 
 
-def _cancel(telling: Iterable[tuple[Awaitable[object], asyncio.Future[BaseException | None]]]) -> None:
-    for left, task in telling:
+def _cancel(waiting: Iterable[tuple[Awaitable[object], asyncio.Future[BaseException | None]]]) -> None:
+    for left, task in waiting:
         if not task.done():
             _cancelled.add(task)
             task.add_done_callback(_cancelled.discard)
-            # One that is cancelled before its first step leaves its coroutine unused.
+            # A task that is cancelled before its first step never runs its coroutine.
             task.add_done_callback(functools.partial(_discard_after, left))
             task.cancel()
 
@@ -218,7 +220,7 @@ def _discard_after(left: Awaitable[object], _: object) -> None:
 
 
 async def _end(left: Awaitable[object]) -> BaseException | None:
-    """How a handler ended. Exits are returned, because raised in a task they would stop the event loop."""
+    """Return how a handler ended. Raised in a task, `sys.exit()` would stop the event loop."""
     try:
         await left
     except GeneratorExit:

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ferryman.hooks.answers import (
     UNCHANGED,
     Continue,
-    Fail,
     FailureReason,
     HookResult,
     JobRecoveryResult,
     JobScheduleResult,
+    Reject,
     Skip,
 )
 from ferryman.hooks.kinds import Interceptor
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 class BeforeJobRun(Interceptor["BeforeJobRun", HookResult], frozen=True, kw_only=True):
     """A claimed job is about to run.
 
-    `Skip()` completes the job unrun, `Fail(message)` fails the attempt. So does a hook that fails: what it was to
-    check is unknown, and the job must neither run nor be lost.
+    `Skip()` completes the job without running it, `Reject(message)` fails the attempt. So does a hook that fails: the
+    result of its check is unknown, and the job must neither run nor be lost.
     """
 
-    takes: ClassVar[str] = "None, Continue(), Skip() or Fail(message)"
+    takes: ClassVar[str] = "None, Continue(), Skip() or Reject(message)"
 
     job: Job
     worker_id: str
     payload: Any
 
     def accepts(self, answer: object) -> TypeGuard[HookResult]:
-        """Anything but a payload: it is too late to change that."""
+        """True for any answer without a payload, which is too late to change."""
         return _is_verdict(answer)
 
     def undecided(self) -> HookResult:
@@ -47,30 +47,30 @@ class BeforeJobRun(Interceptor["BeforeJobRun", HookResult], frozen=True, kw_only
 
     def after_error(self, message: str) -> HookResult:
         """The attempt fails."""
-        return Fail(message)
+        return Reject(message)
 
     def after(self, answer: HookResult) -> Self | None:
-        """The first `Skip` or `Fail` is final."""
+        """The first `Skip` or `Reject` is final."""
         return self if isinstance(answer, Continue) else None
 
 
 class AfterJobRun(Interceptor["AfterJobRun", HookResult], frozen=True, kw_only=True):
-    """A task has returned or raised, and nothing is written yet.
+    """A task has returned or raised, and its outcome is not stored yet.
 
-    `Skip()` makes a success of the attempt, `Fail(message)` a failure. A hook that fails changes nothing: the outcome
-    is a fact, and a broken hook is no reason to run a finished job again.
+    `Skip()` turns the outcome into a success, `Reject(message)` into a failure. A hook that fails changes nothing: a
+    broken hook is no reason to run a finished job again.
     """
 
-    takes: ClassVar[str] = "None, Continue(), Skip() or Fail(message)"
+    takes: ClassVar[str] = "None, Continue(), Skip() or Reject(message)"
 
     job: Job
     worker_id: str
     error: str | None
-    """What the task raised; None after a success."""
+    """The error that the task raised; None after a success."""
     duration: timedelta
 
     def accepts(self, answer: object) -> TypeGuard[HookResult]:
-        """Anything but a payload."""
+        """True for any answer without a payload."""
         return _is_verdict(answer)
 
     def undecided(self) -> HookResult:
@@ -78,16 +78,16 @@ class AfterJobRun(Interceptor["AfterJobRun", HookResult], frozen=True, kw_only=T
         return Continue()
 
     def after_error(self, message: str) -> HookResult:  # noqa: ARG002 - it is in the log
-        """The outcome stands, as far as this hook goes."""
+        """The outcome stands, unless another hook decides."""
         return Continue()
 
     def after(self, answer: HookResult) -> Self | None:
-        """The first `Skip` or `Fail` is final."""
+        """The first `Skip` or `Reject` is final."""
         return self if isinstance(answer, Continue) else None
 
 
 class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult], frozen=True, kw_only=True):
-    """A job was interrupted and is about to be given back.
+    """An interrupted job is about to be recovered, by a sweep or by its own worker at shutdown.
 
     A hook that fails decides nothing: the job is recovered as configured.
     """
@@ -103,10 +103,10 @@ class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult], frozen=True, kw
     """The worker that had claimed it."""
     reason: FailureReason
     started: bool | None = None
-    """Whether its handler had started; None if that cannot be known."""
+    """True if its handler had started, False if not, None if that cannot be known."""
 
     def accepts(self, answer: object) -> TypeGuard[JobRecoveryResult]:
-        """Only the members: the class that names them says nothing."""
+        """True for the four answers, not for `JobRecoveryResult` itself."""
         return isinstance(answer, JobRecoveryResult) and type(answer) is not JobRecoveryResult
 
     def meant(self, answer: object) -> object:
@@ -133,37 +133,37 @@ class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult], frozen=True, kw
         return JobRecoveryResult.Default()
 
     def after(self, answer: JobRecoveryResult) -> Self | None:
-        """Whatever differs from the default is final."""
+        """Any answer but `Default` is final."""
         return self if isinstance(answer, JobRecoveryResult.Default) else None
 
 
 class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult], frozen=True, kw_only=True):
     """A client is about to add a job.
 
-    `Continue(payload)` changes the payload, for the next hook too. `Skip()` and `Fail(message)` add nothing and raise
-    an error for the caller. So does a hook that fails: a payload that it was to complete must not be stored without.
+    `Continue(payload)` replaces the payload, for the next hook too. After `Skip()` or `Reject(message)` nothing is
+    added, and the caller gets an error. So it is if a hook fails: it might have been about to complete the payload.
     """
 
-    takes: ClassVar[str] = "None, Continue(payload), Skip() or Fail(message)"
+    takes: ClassVar[str] = "None, Continue(payload), Skip() or Reject(message)"
 
     identifier: str
     payload: Any
     spec: JobSpec
 
     def accepts(self, answer: object) -> TypeGuard[JobScheduleResult]:
-        """Any of them."""
-        return isinstance(answer, (Continue, Skip, Fail))
+        """True for all answers."""
+        return isinstance(answer, (Continue, Skip, Reject))
 
     def undecided(self) -> JobScheduleResult:
-        """The job is added with the payload that it has by now."""
+        """The job is added with its current payload."""
         return Continue(self.payload)
 
     def after_error(self, message: str) -> JobScheduleResult:
         """Nothing is added."""
-        return Fail(message)
+        return Reject(message)
 
     def after(self, answer: JobScheduleResult) -> Self | None:
-        """The next hook sees the payload of this one; the first `Skip` or `Fail` is final."""
+        """The next hook sees the payload of this one; the first `Skip` or `Reject` is final."""
         if not isinstance(answer, Continue):
             return None
         return self if answer.payload is UNCHANGED else replace(self, payload=answer.payload)
@@ -172,4 +172,4 @@ class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult], fro
 def _is_verdict(answer: object) -> TypeGuard[HookResult]:
     if isinstance(answer, Continue):
         return answer.payload is UNCHANGED
-    return isinstance(answer, (Skip, Fail))
+    return isinstance(answer, (Skip, Reject))

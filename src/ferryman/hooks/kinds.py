@@ -1,4 +1,4 @@
-"""The two kinds of events: those that hooks watch, and those that hooks decide."""
+"""The two kinds of events: observers, which hooks watch, and interceptors, which hooks decide."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ R = TypeVar("R")
 
 
 class Observer(Discreet, frozen=True):
-    """An event that hooks watch. What they return is ignored."""
+    """An event that hooks observe. What they return is ignored."""
 
 
 class Interceptor(Discreet, Generic[E, R], frozen=True):
     """An event that hooks decide by their answer.
 
-    E: the event itself, so that type checkers know what a hook of it receives
-    R: what a hook of it may answer; None stands for the answer that changes nothing
+    E: the type of the event, so that type checkers know what its hooks receive
+    R: the answers of its hooks; None stands for the answer that changes nothing
     """
 
     takes: ClassVar[str]
-    """The answers, for people who gave another one."""
+    """The valid answers, for the error about any other."""
 
     def __repr__(self) -> str:
-        # Payloads may hold what should not be seen in a log.
+        # Payloads can hold data that must not be logged.
         shown = (name for name in self.__struct_fields__ if name != "payload")
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     @abstractmethod
     def accepts(self, answer: object) -> TypeGuard[R]:
-        """Whether this is an answer to the event."""
+        """True if this is a valid answer to the event."""
 
     def meant(self, answer: object) -> object:
-        """The answer that a hook meant, where there is a short way to write it."""
+        """The answer that a hook meant, if it used a short form."""
         return answer
 
     def objection(self, answer: R) -> str | None:  # noqa: ARG002 - for events that have one
-        """Why this answer makes no sense for this event; None if it does."""
+        """Why this answer does not fit this event; None if it fits."""
         return None
 
     @abstractmethod
     def undecided(self) -> R:
-        """The answer when no hook decides."""
+        """The answer if no hook decides."""
 
     @abstractmethod
     def after_error(self, message: str) -> R:
-        """The answer in place of one that a hook failed to give."""
+        """The answer that replaces that of a hook that failed."""
 
     @abstractmethod
     def after(self, answer: R) -> Self | None:

@@ -1,4 +1,4 @@
-"""The events that hooks watch. Those about jobs fire once the database holds what they tell."""
+"""The events that hooks observe. Those about the end of a job fire once the database has stored it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ferryman.jobs import Job
 if TYPE_CHECKING:
     from ferryman.client import Client
 else:
-    Client = Any  # clients know hooks, not the other way round; this is what help() shows
+    Client = Any  # hooks cannot import the client, which imports hooks; help() shows this
 
 
 class CrontabEntry(Protocol):
-    """A line of a crontab, as far as events tell of it."""
+    """A line of a crontab, as events show it."""
 
     @property
     def identifier(self) -> str:
@@ -32,7 +32,7 @@ class CrontabEntry(Protocol):
 
 
 class WorkerInit(Observer, frozen=True, kw_only=True):
-    """A worker was set up; it has no id and claims nothing yet."""
+    """A worker was set up. It is not registered and has claimed nothing yet."""
 
     client: Client
     schema: str
@@ -51,7 +51,7 @@ class WorkerStart(Observer, frozen=True, kw_only=True):
 
 
 class WorkerShutdown(Observer, frozen=True, kw_only=True):
-    """A worker has settled everything that it had claimed, and is about to end."""
+    """A worker has settled all its claims, and is about to exit."""
 
     client: Client
     worker_id: str
@@ -66,14 +66,14 @@ class JobFetch(Observer, frozen=True, kw_only=True):
 
 
 class JobStart(Observer, frozen=True, kw_only=True):
-    """No hook objected, and the task is about to be called."""
+    """The task is about to be called: no `BeforeJobRun` hook stopped it."""
 
     job: Job
     worker_id: str
 
 
 class JobComplete(Observer, frozen=True, kw_only=True):
-    """A job is done, and its row is gone."""
+    """A job was completed, and its row deleted."""
 
     job: Job
     worker_id: str
@@ -90,7 +90,7 @@ class JobFail(Observer, frozen=True, kw_only=True):
 
 
 class JobPermanentlyFail(Observer, frozen=True, kw_only=True):
-    """The last attempt failed. `JobFail` does not fire for it."""
+    """A job failed for good. `JobFail` does not fire for it."""
 
     job: Job
     worker_id: str
@@ -98,7 +98,7 @@ class JobPermanentlyFail(Observer, frozen=True, kw_only=True):
 
 
 class JobInterrupted(Observer, frozen=True, kw_only=True):
-    """A job that was cut short went back."""
+    """A job was interrupted and given back, at a shutdown or in a sweep."""
 
     job: Job
     worker_id: str
@@ -106,7 +106,7 @@ class JobInterrupted(Observer, frozen=True, kw_only=True):
 
 
 class SettleRefused(Observer, frozen=True, kw_only=True):
-    """A worker came too late: its claim was lost, and how its attempt ended was not recorded."""
+    """The outcome of a job was refused, because this worker no longer owned the job."""
 
     job_id: int
     worker_id: str
@@ -114,7 +114,7 @@ class SettleRefused(Observer, frozen=True, kw_only=True):
 
 
 class WorkerRecovered(Observer, frozen=True, kw_only=True):
-    """A sweep found dead workers and gave their jobs back."""
+    """A sweep found dead workers and recovered their jobs."""
 
     worker_id: str
     dead_worker_ids: Sequence[str]
@@ -122,7 +122,7 @@ class WorkerRecovered(Observer, frozen=True, kw_only=True):
 
 
 class CronTick(Observer, frozen=True, kw_only=True):
-    """A minute began, and the crontabs are about to be looked at."""
+    """A minute has begun, and its crontabs are about to add their jobs."""
 
     timestamp: datetime
     crontabs: Sequence[CrontabEntry]
@@ -136,13 +136,13 @@ class CronJobScheduled(Observer, frozen=True, kw_only=True):
 
 
 class LocalQueueInit(Observer, frozen=True, kw_only=True):
-    """A local queue begins."""
+    """A local queue has started."""
 
     worker_id: str
 
 
 class LocalQueueSetMode(Observer, frozen=True, kw_only=True):
-    """A local queue does something else from now on."""
+    """A local queue has changed its mode."""
 
     worker_id: str
     old_mode: LocalQueueMode
@@ -150,7 +150,7 @@ class LocalQueueSetMode(Observer, frozen=True, kw_only=True):
 
 
 class LocalQueueGetJobsComplete(Observer, frozen=True, kw_only=True):
-    """A local queue has fetched jobs, or found that there are none."""
+    """A local queue has fetched jobs, or found none."""
 
     worker_id: str
     jobs_count: int
@@ -171,7 +171,7 @@ class LocalQueueRefetchDelayStart(Observer, frozen=True, kw_only=True):
     threshold: int
     """A fetch of at most this many jobs starts the pause."""
     abort_threshold: int | None
-    """So many new jobs end the pause early; None if none do."""
+    """This many new jobs end the pause early; None: none do."""
 
 
 class LocalQueueRefetchDelayAbort(Observer, frozen=True, kw_only=True):

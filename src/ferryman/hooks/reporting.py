@@ -1,4 +1,4 @@
-"""Reports events to hooks, apart from the work that they are about: a slow hook delays no outcome, sweep or crontab."""
+"""Reports events to hooks in tasks of its own, so that a slow hook delays no outcome, sweep or crontab."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ T = TypeVar("T")
 logger = logging.getLogger("ferryman.hooks")
 
 OBSERVER_LIMIT = timedelta(seconds=10)
-"""How long a handler may take for one event of a sweep or a crontab, as long as one that decides."""
-SECONDS_TO_CLOSE = 2.0
+"""How long a handler may take for one event of a sweep or a crontab: as long as an interceptor."""
+CLOSE_SECONDS = 2.0
 MOST_EVENTS = 10_000
-"""Beyond this many events that wait for a slow handler, further ones are dropped."""
+"""If more events than this wait for a slow handler, further ones are dropped."""
 
 
 class Telling(Generic[T]):
-    """Calls `tell` for each item, some of them at the same time.
+    """A queue of items that are reported to hooks by `tell`, up to `width` at the same time.
 
-    One teller goes through all items for as long as no hook makes it wait; then another one continues beside it.
+    One task reports all items for as long as no hook makes it wait; then another task continues beside it.
 
-    tell: must not raise
-    width: how many items may be told at the same time; with 1 they are told in order
+    tell: reports one item; must not raise
+    width: how many items are reported at the same time; with 1 they are reported in order
     """
 
     def __init__(self, tell: Callable[[T], Awaitable[None]], *, width: int) -> None:
@@ -45,22 +45,22 @@ class Telling(Generic[T]):
 
     @property
     def untold(self) -> int:
-        """How many items wait or are being told."""
+        """How many items wait or are being reported."""
         return len(self._waiting) + len(self._tellers)
 
     def put(self, items: Iterable[T]) -> None:
-        """Tell these soon."""
+        """Report these items soon."""
         self._waiting.extend(items)
         if self._waiting:
             self._all_told.clear()
             self._add_teller()
 
     async def drain(self) -> None:
-        """Wait until everything is told."""
+        """Wait until all items are reported."""
         await self._all_told.wait()
 
     def close(self) -> int:
-        """Tell no more, and cancel what is being told; how many items were not told to their end."""
+        """Drop the items that wait, and cancel those that are being reported. Returns how many items these are."""
         left = self.untold
         self._waiting.clear()
         for teller in self._tellers:
@@ -71,11 +71,11 @@ class Telling(Generic[T]):
         if not self._waiting or len(self._tellers) >= self._width:
             return
         loop = asyncio.get_running_loop()
-        # Not made by the loop, whose task factory may be an eager one: hooks would be called from within `put`.
+        # Not made by the loop: with an eager task factory, hooks would be called from within `put`.
         teller = asyncio.Task(self._tell_all(), loop=loop, name="tell hooks")
         self._tellers.add(teller)
         teller.add_done_callback(self._has_ended)
-        # By then it has told everything, or waits for a hook.
+        # By then it has reported everything, or waits for a hook.
         loop.call_soon(self._add_teller)
 
     async def _tell_all(self) -> None:
@@ -91,7 +91,7 @@ class Telling(Generic[T]):
 
 
 class Teller:
-    """Tells handlers of events, one event after the other. A handler that exceeds the limit is cancelled and named."""
+    """Reports events to handlers, one after the other. A handler that exceeds the limit is cancelled and logged."""
 
     def __init__(self, hooks: HookRegistry, *, within: timedelta = OBSERVER_LIMIT) -> None:
         self._hooks = hooks
@@ -99,7 +99,7 @@ class Teller:
         self.told = self._telling.drain
 
     def tell(self, *events: Observer) -> None:
-        """Tell of these events soon. Comes back at once."""
+        """Report these events soon. Returns at once."""
         wanted = [event for event in events if self._hooks.wants(type(event))]
         room = max(0, MOST_EVENTS - self._telling.untold)
         self._telling.put(wanted[:room])
@@ -107,9 +107,9 @@ class Teller:
             _log_dropped(len(wanted) - room)
 
     async def close(self) -> None:
-        """Tell of the rest, if that can be done soon."""
+        """Report the remaining events, within two seconds; drop the rest."""
         try:
-            async with asyncio.timeout(SECONDS_TO_CLOSE):
+            async with asyncio.timeout(CLOSE_SECONDS):
                 await self.told()
         except TimeoutError:
             _log_dropped(self._telling.close())
@@ -117,7 +117,7 @@ class Teller:
 
 def _log_dropped(count: int) -> None:
     logger.error(
-        "hooks are too slow: %d events were dropped",
+        "hooks are too slow; dropped %d events",
         count,
         extra={"event": "hook_events_dropped", "count": count},
     )

@@ -1,1 +1,1 @@
-"""What the world outside sees of jobs: tracing. Built on public names; loaded only where its library is."""
+"""Tracing of jobs. Uses only public names, and is loaded only if the tracing library is installed."""

@@ -1,6 +1,6 @@
-"""Jobs as spans of OpenTelemetry, named and described by its semantic conventions for messaging.
+"""Traces jobs with OpenTelemetry, in spans that follow its semantic conventions for messaging.
 
-Needs the package `opentelemetry-api` alone. Without an SDK the API's own tracer makes no spans, and nothing is told.
+Needs only the package `opentelemetry-api`. Without an SDK the API's own tracer makes no spans, and nothing is traced.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ _ROOT = contexts.Context()
 _FLAGS = [TraceFlags(number) for number in range(256)]
 _ERROR_TYPE = re.compile(r"[A-Za-z_][\w.]*(?=: |\n|$)")
 _OTHER = "_OTHER"
-"""What the conventions call an error without a type."""
+"""The name that the conventions give to an error without a type."""
 _FAILURES = frozenset({"failed", "retrying", "lost", "died"})
 
 logger = logging.getLogger("ferryman.observe")
 
 
 class OpenTelemetry:
-    """Tells OpenTelemetry about jobs."""
+    """Makes the spans of jobs: one for adding them, and one for each attempt."""
 
     def __init__(self, tracer: Tracer | None = None) -> None:
         self.tracer = tracer or trace.get_tracer("ferryman", __version__, schema_url=SCHEMA_URL)
 
     def send(self, jobs: Sequence[NewJob]) -> _Sending | None:
-        """A span `send <task>` within the current one, whose context goes into the payloads; None if there is none."""
+        """Start a span `send <task>` within the current one and put its context into the payloads; None without one."""
         if not jobs or not trace.get_current_span().get_span_context().is_valid:
             return None
         try:
             return self._send(jobs)
         except Exception:
-            logger.exception("jobs are added without a trace, because it failed", extra={"event": "tracing_failed"})
+            logger.exception("tracing failed; adding the jobs without a trace", extra={"event": "tracing_failed"})
             return None
 
     def _send(self, jobs: Sequence[NewJob]) -> _Sending:
@@ -69,13 +69,13 @@ class OpenTelemetry:
             f"send {identifier}" if is_one_task else "send", kind=SpanKind.PRODUCER, attributes=attributes
         )
         numbers = _numbers(span)
-        if numbers is None:  # no SDK: the current span came from elsewhere, and the trace goes on from there
+        if numbers is None:  # no SDK: the current span came from elsewhere, and the trace continues from there
             numbers = _numbers(trace.get_current_span())
         traced = jobs if numbers is None else [_traced(job, numbers) for job in jobs]
         return _Sending(traced, span)
 
     def processing(self, identifier: str) -> Callable[[Attempted], _Processing]:
-        """A span `process <task>` for each attempt, linked to the spans that its payload names."""
+        """Return a function that starts a span `process <task>` for an attempt, linked to the spans in its payload."""
         tracer, name, common = self.tracer, f"process {identifier}", _operation("process", identifier)
         may_be_alone = isinstance(tracer, trace.ProxyTracer)
 
@@ -95,7 +95,7 @@ class OpenTelemetry:
         return begin
 
     def died(self, identifier: str, attempted: Attempted, started_at: datetime) -> tuple[Trace | None, _Processing]:
-        """The span of an attempt whose worker died with it, from its claim on."""
+        """Start the span of an attempt whose worker died, from its claim on."""
         span = self.tracer.start_span(
             f"process {identifier}",
             _ROOT,
@@ -113,7 +113,7 @@ class OpenTelemetry:
 
     @contextmanager
     def resume(self, traceparent: str) -> Iterator[None]:
-        """Spans that begin in the block are children of that one."""
+        """Make spans that start within the block children of this one."""
         numbers = parse_traceparent(traceparent)
         if numbers is None:
             yield
@@ -136,7 +136,7 @@ class _Sending:
         return self
 
     def added(self, job: Job) -> None:
-        """Its id was not known before."""
+        """Note the id of the job, which was not known before."""
         self._span.set_attribute("messaging.message.id", str(job.id))
 
     def __exit__(self, *error: object) -> None:
@@ -149,7 +149,7 @@ class _Sending:
 
 
 class _Processing:
-    """The span of an attempt, which is the current one until it ends."""
+    """The span of an attempt, which is the current span until it ends."""
 
     __slots__ = ("_span", "_token")
 
@@ -158,7 +158,7 @@ class _Processing:
         self._token = token
 
     def end(self, outcome: str, error: str | None = None) -> None:
-        """End with this word; the attempts that did not do their work have the status of an error."""
+        """End the span with this outcome. Attempts that did not succeed get the status of an error."""
         if self._token is not None:
             contexts.detach(self._token)
         span = self._span

@@ -1,1 +1,1 @@
-"""Signs of life, the sweep that finds dead workers, and what becomes of their jobs."""
+"""Heartbeats, the sweep that finds dead workers, and the recovery of their jobs."""

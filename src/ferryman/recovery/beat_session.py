@@ -1,4 +1,4 @@
-"""The connection of a worker's signs of life: its own, blocking, and never waited for without a limit."""
+"""The connection of a worker's heartbeats: used by nothing else, blocking, and every wait has a limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ferryman.database.addresses import WATCHED
 from ferryman.database.connections import OwnConnection
 from ferryman.database.pools import configure_behind_pooler
 from ferryman.database.statements import Style
-from ferryman.queries import beating
+from ferryman.queries.advisory_locks import LARGEST_KEY
+from ferryman.queries.beat import hold_session_key, prepare_beat_session
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 STATEMENT_SECONDS = 5.0
 ANSWER_SECONDS = 6.0
-"""Beyond this, the answer is not late but lost: something in between takes our words and passes nothing on."""
+"""After this long the answer is not late but lost: something in between swallows what is sent."""
 CONNECT_SECONDS = 5
 TRIES_FOR_A_KEY = 10
 _PATIENCE: dict[str, Any] = {
@@ -38,10 +39,10 @@ _PATIENCE: dict[str, Any] = {
 
 
 class BeatSession:
-    """One connection, from its opening to its loss.
+    """A heartbeat connection, from its opening to its loss.
 
-    `key` is the number of the session lock that it holds; None behind a pooler, where no session is ours, and for a
-    worker whose session shall say nothing about its life.
+    `key` is the number of the session lock that it holds. It is None behind a pooler, where no session is the worker's
+    own, and for a worker without a `lost_session_grace`.
     """
 
     def __init__(self, connection: ImpatientConnection, schema: SchemaName) -> None:
@@ -59,7 +60,7 @@ class BeatSession:
         holds_lock: bool = True,
         connect_seconds: int = CONNECT_SECONDS,
     ) -> BeatSession:
-        """Connect, find out whether the session is our own, and then hold a lock with it, unless that is unwanted."""
+        """Connect, check whether a pooler is in between, and take a session lock if not (and if `holds_lock`)."""
         connection = ImpatientConnection.connect(
             address.conninfo,
             autocommit=True,
@@ -76,20 +77,20 @@ class BeatSession:
         return session
 
     def fetch(self, call: Call) -> Sequence[Row]:
-        """Run a statement and give its rows back."""
+        """Run a statement and return its rows."""
         text = call.statement.text(self._schema, Style.NUMBERED)
         return self._connection.fetch(text, call.statement.ordered(call.parameters))
 
     def close(self) -> None:
-        """End it; its lock goes with it."""
+        """Close the connection, which releases its session lock."""
         with contextlib.suppress(psycopg.Error):
             self._connection.close()
 
     def _prepare(self, *, holds_lock: bool) -> None:
         login_pid = self._connection.info.backend_pid
-        [(server_pid, _)] = self.fetch(beating.settle_session(login_pid, STATEMENT_SECONDS))
+        [(server_pid, _)] = self.fetch(prepare_beat_session(login_pid, STATEMENT_SECONDS))
         if server_pid != login_pid:
-            # A pooler: settings and locks would stay behind with a server process that serves others next.
+            # A pooler: settings and locks would stay with a server process that serves other clients next.
             configure_behind_pooler(self._connection)
         elif holds_lock:
             self.key = self._hold_key()
@@ -98,28 +99,28 @@ class BeatSession:
         # A new key each time: the server may not have noticed yet that the session with the old one is gone.
         for _ in range(TRIES_FOR_A_KEY):
             key = _new_key()
-            [(is_ours,)] = self.fetch(beating.hold_session_key(key))
+            [(is_ours,)] = self.fetch(hold_session_key(key))
             if is_ours:
                 return key
-        raise OperationalError(f"{TRIES_FOR_A_KEY} session locks in a row were held by others")
+        raise OperationalError(f"{TRIES_FOR_A_KEY} session locks in a row were held by other sessions")
 
 
 class ImpatientConnection(OwnConnection):
-    """Gives up on a statement that is not answered. The server's own limit cannot help when nothing reaches us."""
+    """A connection that gives up waiting for an answer. The server's own limit does not help if the network is gone."""
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
-        """Like its parent's, but not for ever."""
+        """Like `Connection.wait`, but with a limit."""
         return super().wait(_until_silent(gen), *args, **options)
 
 
 def _new_key() -> int:
-    return 1 + int.from_bytes(os.urandom(8)) % beating.LARGEST_KEY
+    return 1 + int.from_bytes(os.urandom(8)) % LARGEST_KEY
 
 
 def _until_silent(conversation: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-    """The same conversation with the server, which fails when the server is silent for too long.
+    """The same conversation with the server, which fails if the server is silent for too long.
 
-    A statement that is prepared takes two round trips; each may take as long as the one of any other.
+    The limit holds for each round trip; a statement that is prepared takes two.
     """
     try:
         wish = next(conversation)

@@ -1,4 +1,4 @@
-"""What becomes of a job whose worker died: pure decisions, from what is known to what is done."""
+"""Decides what happens to a job whose worker died: pure functions, from facts to a decision."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ ALONE_FLAG = "ferryman:alone"
 
 Effect: TypeAlias = Literal["requeue", "return", "retry", "fail", "reschedule"]
 Suspicion: TypeAlias = Literal["none", "crashed", "suspect", "alone"]
-"""What a job's flags say. Each word includes those before it."""
+"""The suspicion that a job's flags store. Each word includes those before it."""
 
 
 class DeadWorker(msgspec.Struct, frozen=True):
-    """A worker whose jobs are to be taken away.
+    """A worker whose jobs are to be recovered.
 
     beat: its newest heartbeat, in microseconds; None if it is not registered
-    is_dead: True if it loses everything; if not, it loses only what it never started
-    prefetches: True if it claims ahead of its slots; None if that is unknown
-    on_crash: its default policy, for tasks that do not have one
+    is_dead: True if all its jobs are recovered; if not, only those that it never started
+    prefetches: True if it claims ahead; None if that is unknown
+    on_crash: its default policy, for tasks that set none
     """
 
     id: str
@@ -54,17 +54,17 @@ class DeadWorker(msgspec.Struct, frozen=True):
 
 
 class CrashFacts(msgspec.Struct, frozen=True):
-    """What is known about a job that a dead worker holds. Rows come from `read_crash_facts.sql`.
+    """The facts about a job that a dead worker holds. Rows come from `read_crash_facts.sql`.
 
-    suspicion: what the job's flags say
+    suspicion: the suspicion that the job's flags store
     is_marked: True if the worker has marked the start of this claim
     is_waiting: True if the worker's last list of unstarted claims has this one
     isolates: True if the worker marks what has crashed, and runs suspects as their flags say
-    own_policies: True if the worker's row says what its tasks do after a crash
+    own_policies: True if the worker's row names the policies of its tasks
     policy: the policy of the task, from the worker's row, or from the table if there is none
-    own_max_crashes: the worker's limit, as JSON: a number, null (no limit), or None if it does not say
+    own_max_crashes: the worker's limit, as JSON: a number, null (no limit), or None if its row names none
     crashes: how many crashes count so far, since the last ordinary end of an attempt
-    places: worker and time of each of them
+    places: the worker and time of each of those crashes
     """
 
     job_id: int
@@ -85,22 +85,22 @@ class CrashFacts(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, row: Row) -> CrashFacts:
-        """The facts of a row."""
+        """Read the facts from a row."""
         return cls(*row)
 
     @property
     def on_crash(self) -> str | None:
-        """The policy of the task; None if it has none."""
+        """The task's policy; None if it sets none."""
         return _known_policy((self.policy or {}).get("on_crash"))
 
     @property
     def ran_alone(self) -> bool:
-        """True if nothing but this job ran when the worker died."""
+        """True if only this job was running when the worker died."""
         return self.isolates and self.is_marked and self.suspicion == "alone"
 
 
 class CrashRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What the config says about crashes; see `RecoverySettings`. Times are in seconds."""
+    """The settings about crashes; see `RecoverySettings`. Times are in seconds."""
 
     recovery_delay: float
     on_crash: str
@@ -111,7 +111,7 @@ class CrashRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do with a job. `delay` is in seconds; None: none for "requeue", Graphile's own for "retry"."""
+    """The decision about a job. `delay` is in seconds; None: no delay for "requeue", Graphile's for "retry"."""
 
     effect: Effect
     word: str
@@ -121,10 +121,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     run_at: datetime | None = None
     attempts: int | None = None
     suspicion: Suspicion | None = None
-    """What its flags say from now on; None leaves them as they are."""
+    """The suspicion that its flags store from now on; None leaves them as they are."""
 
     def document(self, facts: CrashFacts, reason: str) -> Mapping[str, Any]:
-        """For `recover_jobs.sql`."""
+        """The decision as `recover_jobs.sql` takes it."""
         return {
             "id": facts.job_id,
             "worker_id": facts.worker_id,
@@ -144,7 +144,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def decide(
     facts: CrashFacts, worker: DeadWorker, rules: CrashRules, answer: JobRecoveryResult | None = None
 ) -> Decision | None:
-    """What becomes of the job; None leaves it where it is. `answer` is what a hook said about it."""
+    """Decide what happens to the job; None leaves it locked. `answer` is a hook's answer about it."""
     started = has_started(facts, worker)
     if started is False:
         return _unstarted(worker, rules, answer)
@@ -162,18 +162,18 @@ def decide(
 
 
 def has_started(facts: CrashFacts, worker: DeadWorker) -> bool | None:
-    """Whether the handler had started; None if that cannot be known.
+    """True if the handler had started, False if not, None if that cannot be known.
 
-    A worker marks a job before its start where the start matters: when the job has crashed before, and, if the worker
-    claims ahead, when its task is not simply requeued or when the worker's last list says that it waits. Such a job
-    without a mark never started.
+    A worker marks the start of a job where it matters: if the job has crashed before, and, if the worker claims ahead,
+    if its task's policy is not "requeue" or the worker's last list names the job as waiting. Such a job without a mark
+    never started.
     """
     if facts.is_marked:
         return True
     if facts.isolates and (facts.suspicion != "none" or facts.is_waiting):
         return False
     if not worker.prefetches:
-        # A worker that says nothing of it, such as one in Rust, may claim ahead.
+        # A worker whose row does not say so, such as one in Rust, may claim ahead.
         return None if worker.prefetches is None else True
     policy = facts.on_crash or _known_policy(worker.on_crash) or "requeue"
     return False if policy != "requeue" else None
@@ -238,7 +238,7 @@ def _after_crash(
 
 
 def most_crashes(facts: CrashFacts, rules: CrashRules) -> int | None:
-    """With so many crashes the job fails for good; None: it never does. Its task says so, or its worker, or we do."""
+    """The number of crashes that fails the job for good: its task's, its worker's or the sweeper's; None: never."""
     policy = facts.policy or {}
     if "max_crashes" in policy:
         return _known_limit(policy["max_crashes"], rules.max_crashes)
@@ -248,22 +248,22 @@ def most_crashes(facts: CrashFacts, rules: CrashRules) -> int | None:
 
 
 def _suspicion(facts: CrashFacts, rules: CrashRules, *, started: bool | None) -> Suspicion:
-    """What the flags of a job say after a crash that may be its own.
+    """The suspicion of a job after a crash that it may have caused.
 
-    Every job that ran may be the one to blame, beside a suspect too: the suspect may be innocent, and the next death
-    must find it in other company. Before its last chance a job runs alone, so that it can only fail for what it has
-    done itself.
+    Every job that ran may have caused it, even beside a suspect: the suspect may be innocent, and at the next crash
+    other jobs must run beside it. Before the crash that would fail it, a job runs alone, so that it only fails for a
+    crash that it has caused itself.
     """
     limit = most_crashes(facts, rules)
     if limit is None:
-        return "none"  # it never fails for its crashes, so nobody need know which of them are its own
+        return "none"  # it never fails for crashes, so it does not matter which it has caused
     if facts.crashes + 1 >= limit - 1:
         return "alone"
     return "suspect" if started or facts.suspicion == "suspect" else "crashed"
 
 
 def _known_policy(word: object) -> str | None:
-    """The word, if it is a policy. Rows of workers can be written by anybody."""
+    """The word, if it is a policy. Other programs can write the rows of workers, too."""
     return word if isinstance(word, str) and word in ON_CRASH else None
 
 
@@ -274,7 +274,7 @@ def _known_limit(given: object, otherwise: int | None) -> int | None:
 
 
 def _delay(facts: CrashFacts) -> float | None:
-    """Seconds after this many attempts, by the task's own policy; None leaves it to the database."""
+    """The task's retry delay after this many attempts, in seconds; None: Graphile's delay."""
     policy = facts.policy or {}
     base, step, most, jitter = (
         _known_number(policy.get(f"retry_{name}"))
@@ -314,6 +314,6 @@ def _ended(worker: DeadWorker) -> str:
         case "silent":
             return f"worker {worker.id} sent no heartbeat"
         case "unregistered":
-            return f"worker {worker.id} was gone"
+            return f"worker {worker.id} was not registered any more"
         case _:
             return f"worker {worker.id} was declared dead"

@@ -1,8 +1,8 @@
-"""Workers of other programs that are registered here, and how often to beat because of them.
+"""Registered workers of other programs, and how often to send heartbeats because of them.
 
-A Rust worker with recovery sweeps every registered worker whose heartbeat is older than its own threshold, which it
-does not tell. A heartbeat of ours that is due less often would get a live worker swept again and again. So, while such
-a worker is registered, a heartbeat goes with each look at others, which costs no further statement.
+A Rust worker with recovery sweeps every registered worker whose heartbeat is older than its own threshold, which is
+stored nowhere. If Ferryman's heartbeats came less often, it would sweep live workers again and again. So, while such a
+worker is registered, each look at other workers sends a heartbeat too, which needs no further statement.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ferryman.queries import beating
+from ferryman.queries.beat import find_foreign_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,17 +33,17 @@ class ForeignSweepers:
         self._next_look = 0.0
         self.beat = rhythm.beat
 
-    def told(self, ask: Callable[[Call], Sequence[Row]], now: float, *, are_there: bool) -> None:
-        """Note what came back with a beat. Who they are is asked once in an interval."""
+    def beat_returned(self, ask: Callable[[Call], Sequence[Row]], now: float, *, are_there: bool) -> None:
+        """Note what a heartbeat returned. The ids are read once per heartbeat interval."""
         if not are_there:
             self._found(frozenset())
         elif now >= self._next_look or not self._known:
             self.look(ask, now)
 
     def look(self, ask: Callable[[Call], Sequence[Row]], now: float) -> None:
-        """Look for them."""
+        """Read which workers of other programs are registered."""
         self._next_look = now + self._rhythm.beat
-        self._found(frozenset(worker_id for (worker_id,) in ask(beating.find_foreign_workers())))
+        self._found(frozenset(worker_id for (worker_id,) in ask(find_foreign_workers())))
 
     def _found(self, found: frozenset[str]) -> None:
         self.beat = self._rhythm.tick if found else self._rhythm.beat

@@ -1,4 +1,4 @@
-"""Logs what keeps a worker from finding dead ones: recovery must not stop without a word."""
+"""Logs what keeps this worker from finding dead ones, so that recovery never stops unnoticed."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferryman.queries.beating import LockHolder
+    from ferryman.queries.beat import LockHolder
     from ferryman.recovery.rhythm import Rhythm
 
 logger = logging.getLogger("ferryman.recovery")
 
-SECONDS_TO_BE_BLIND = 60.0
-"""After this long without any observed time, the log says so."""
+BLIND_SECONDS = 60.0
+"""A worker that could observe nothing for this long logs a warning."""
 
 
 class ObservationLog:
-    """Follows how well this worker can watch others, and warns once about each trouble."""
+    """Follows how well this worker can observe others, and warns once about each problem."""
 
     def __init__(self, rhythm: Rhythm, clock: Callable[[], float]) -> None:
         self._rhythm = rhythm
@@ -29,13 +29,13 @@ class ObservationLog:
         self._has_warned_of_grace = False
 
     def observed(self, seconds: float) -> None:
-        """Note how much time was observed so far, all in all. Call it after each look."""
+        """Note the total time that was observed so far. Call it after each look."""
         now = self._clock()
         if seconds > self._observed:
             if self._is_blind:
                 logger.info("heartbeats can be observed again", extra={"event": "observation_works_again"})
             self._observed, self._since, self._is_blind = seconds, now, False
-        elif not self._is_blind and now - self._since >= SECONDS_TO_BE_BLIND:
+        elif not self._is_blind and now - self._since >= BLIND_SECONDS:
             self._is_blind = True
             logger.warning(
                 "no heartbeat could be observed for %.0f s: the database answers too rarely; this worker finds no dead "
@@ -45,11 +45,11 @@ class ObservationLog:
             )
 
     def disconnected(self) -> None:
-        """Note that the connection is lost. The log says so already, and the minute starts anew."""
+        """Note that the connection was lost, which is logged elsewhere; the minute starts anew."""
         self._since = self._clock()
 
     def measured(self, round_trip: float | None) -> None:
-        """Note how long the database takes to answer at best."""
+        """Note the fastest of the last answers, and warn if the grace is too short for it."""
         if round_trip is None or self._has_warned_of_grace:
             return
         least = self._rhythm.least_grace(round_trip)
@@ -67,10 +67,10 @@ class ObservationLog:
 
 
 class HeldLock:
-    """Follows an advisory lock of recovery that a stranger holds, and names each holder once.
+    """Follows an advisory lock of recovery that a stranger holds, and logs each holder once.
 
-    lock: which one, for the log
-    meaning: what does not work meanwhile
+    lock: the name of the lock, for the log
+    meaning: what does not work meanwhile, for the log
     """
 
     def __init__(self, lock: str, meaning: str, clock: Callable[[], float]) -> None:
@@ -81,17 +81,17 @@ class HeldLock:
         self._named: int | None = None
 
     def is_free(self) -> None:
-        """Note that no stranger holds it."""
+        """Note that no stranger holds the lock."""
         self._since = self._named = None
 
     def is_held(self, seconds: float) -> bool:
-        """Note that a stranger may hold it; True once that has lasted for `seconds`, so that it is time to ask who."""
+        """Note that a stranger may hold the lock. Returns True after `seconds` of that: time to read who it is."""
         if self._since is None:
             self._since = self._clock()
         return self._clock() - self._since >= seconds
 
     def name(self, holder: LockHolder) -> None:
-        """Log who holds it."""
+        """Log the holder, unless it was logged before."""
         if self._named == holder.pid or self._since is None:
             return
         self._named = holder.pid

@@ -1,8 +1,8 @@
-"""Who is dead, judged by what an observer has seen itself.
+"""Decides which workers are dead, from the heartbeats and session locks that this worker has observed.
 
-No clock but the observer's own monotonic one is trusted, and no time counts in which it could not look: while the
-database was away nobody could beat, and while the observer was stopped it saw no beats. A worker is silent for as long
-as its beat has the same value over *observed* time; whether that value is old, the database's clock cannot tell.
+The observer trusts only its own monotonic clock, and counts no time in which it could not look: while the database was
+away no worker could send a heartbeat, and while the observer was stopped it saw none. A worker is silent for as long
+as its heartbeat has the same value over *observed* time. The age of that value by the database's clock proves nothing.
 
 Only the time from one answer to the next question is observed. A look happens in the database at some moment between
 its question and its answer, so at least this much time has passed there, however slow the connection is.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from ferryman.recovery.settings import BEATS_BEFORE_SILENCE
+from ferryman.recovery.config import BEATS_BEFORE_SILENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,67 +24,67 @@ if TYPE_CHECKING:
 
 Reason: TypeAlias = Literal["session lost", "silent"]
 Death: TypeAlias = "tuple[str, datetime]"
-"""A worker and its last beat."""
+"""A dead worker and its last heartbeat."""
 
 LOOKS_TO_MEASURE = 8
-"""The fastest of the last looks shows how long a round trip takes. Of so many, at least one always counts."""
+"""The fastest of this many looks shows how long a round trip takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What a look showed of another worker that may be dead."""
+    """The findings of a look about one worker that may be dead."""
 
     worker_id: str
     beat: datetime
     has_lost_session: bool = False
-    """It should hold a session lock, and does not."""
+    """True if it should hold a session lock and does not."""
     is_old: bool = False
-    """Its beat looks old by the clock of the database."""
+    """True if its heartbeat is old by the database's clock."""
     beat_interval: float = 0.0
-    """How often it means to beat; 0 when it does not say."""
+    """Its heartbeat interval in seconds; 0 if its row does not name one."""
     is_late: bool = False
-    """It has missed two beats by the clock of the database."""
+    """True if it has missed two heartbeats by the database's clock."""
     noted_silence: float = 0.0
-    """Seconds over which earlier observers have seen this very beat."""
+    """For how many seconds earlier observers have seen this same heartbeat."""
 
 
 class Dead(msgspec.Struct, frozen=True):
-    """A worker that gave no sign of life for too long. A sweep should check that its beat is still this one."""
+    """A worker that was silent for too long. A sweep must check that its heartbeat has not changed since."""
 
     worker_id: str
     last_heartbeat_at: datetime
     reason: Reason
     silent_for: float
-    """Seconds over which its silence was observed."""
+    """For how many seconds its silence was observed."""
     limits_passed: int = 1
-    """How many of the thresholds for silence it has passed: each of them is a reason to sweep again."""
+    """How many of the thresholds of silence it has passed. Each is a reason to sweep again."""
 
     @property
     def death(self) -> Death:
-        """What stays the same over all reports of this worker."""
+        """The identity of this death, the same in every report of it."""
         return self.worker_id, self.last_heartbeat_at
 
 
-class Suspicion(msgspec.Struct, frozen=True):
-    """A worker that may be dead, since when in observed time, and how long each of the thresholds is."""
+class Suspect(msgspec.Struct, frozen=True):
+    """A worker that may be dead: since when, in observed time, and the thresholds in seconds."""
 
     beat: datetime
     since: float
     limits: Sequence[float]
 
     def limits_passed(self, now: float) -> int:
-        """How many thresholds are over."""
+        """How many thresholds it has passed."""
         return sum(now - self.since >= limit for limit in self.limits)
 
     def next_limit_in(self, now: float) -> float | None:
-        """Seconds until the next threshold is over; None after the last."""
+        """Seconds until it passes the next threshold; None after the last."""
         return next((left for limit in self.limits if (left := self.since + limit - now) > 0), None)
 
 
 class ObservedTime:
-    """A clock that runs only while one can look. It stands still over each gap, and remembers the last one.
+    """A clock that runs only while the observer can look. It stands still during each gap, and remembers the last.
 
-    longest_gap: seconds between an answer and the next question beyond which the observer itself was held up
+    longest_gap: if more seconds pass between an answer and the next question, the observer itself was held up
 
     An answer that takes much longer than usual shows that the database was held up, perhaps since the answer before.
     The time before such a look does not count either, but what was observed earlier does.
@@ -105,11 +105,11 @@ class ObservedTime:
 
     @property
     def round_trip(self) -> float | None:
-        """Seconds that an answer takes at best, by the last looks; None before there were enough."""
+        """The fastest of the last answers, in seconds; None before there were enough."""
         return min(self._round_trips) if len(self._round_trips) == LOOKS_TO_MEASURE else None
 
     def looked(self, *, sent: float, received: float) -> bool:
-        """Note an answer, and whether one could look all the time since the one before."""
+        """Note the answer to a look. Returns True if there was no gap since the answer before."""
         self._round_trips.append(received - sent)
         is_steady = self._last_answer is not None and sent - self._last_answer <= self._longest_gap
         if not is_steady or self._last_look is None:
@@ -121,7 +121,7 @@ class ObservedTime:
         return is_steady
 
     def asked(self, *, sent: float, received: float) -> None:
-        """Note the answer to a question that was no look."""
+        """Note the answer to a statement that was no look."""
         if self._last_answer is None or sent - self._last_answer > self._longest_gap:
             self._last_answer = None
             return
@@ -130,7 +130,7 @@ class ObservedTime:
         self._was_held_up = self._was_held_up or self._is_slow(received - sent)
 
     def interrupt(self) -> None:
-        """Note that one could not look."""
+        """Note that the observer could not look."""
         self._last_look = self._last_answer = None
         self._was_held_up, self._seconds_of_others = False, 0.0
         self._round_trips.clear()
@@ -139,13 +139,13 @@ class ObservedTime:
         return seconds - min(self._round_trips) > self._longest_gap / 2
 
 
-class Observer:
-    """Knows who is under suspicion. It is told of each look, and says who is dead.
+class SilenceObserver:
+    """Decides which workers are dead, from one look after the other.
 
-    grace: how long a lost session, without a beat, makes a worker dead; after each gap it starts anew
-    silences: how long a worker must be silent to be told of, and to be told of with more reason; ascending. This goes
-        on over gaps, but nobody is dead sooner than `settling` after one: workers, too, need time to come back
-    longest_gap: the time between two looks beyond which something was missed
+    grace: how long after losing its session lock, without a heartbeat, a worker is dead; starts anew after each gap
+    silences: how long a worker must be silent to be reported, and to be reported again; ascending. Gaps do not reset
+        this time, but no worker is silent too long sooner than `settling` after a gap: it needs time to reconnect
+    longest_gap: if more time passes between two looks, something was missed
     """
 
     def __init__(self, *, grace: float, silences: Sequence[float], settling: float, longest_gap: float) -> None:
@@ -153,34 +153,34 @@ class Observer:
         self._silences = silences
         self._settling = settling
         self._time = ObservedTime(longest_gap)
-        self._lost: dict[str, Suspicion] = {}
-        self._silent: dict[str, Suspicion] = {}
+        self._lost: dict[str, Suspect] = {}
+        self._silent: dict[str, Suspect] = {}
         self._late: dict[str, float] = {}
-        """Workers that have missed beats, and what is noted of their silence."""
+        """Workers that have missed heartbeats, and the silence that their rows note."""
 
     @property
     def observed_seconds(self) -> float:
-        """For how long one could look, all in all."""
+        """For how long this observer could look, in total."""
         return self._time.now
 
     @property
     def round_trip(self) -> float | None:
-        """Seconds that an answer takes at best; None before that is known."""
+        """The fastest of the last answers, in seconds; None before that is known."""
         return self._time.round_trip
 
     @property
     def is_young(self) -> bool:
-        """True if nobody can be found silent by what this observer has seen itself."""
+        """True if this observer has not looked for long enough to find any worker silent by itself."""
         return self._time.now < self._silences[0]
 
     @property
     def has_late(self) -> bool:
-        """True if a worker has missed beats."""
+        """True if a worker has missed heartbeats."""
         return bool(self._late)
 
     @property
     def silences_to_note(self) -> list[tuple[str, datetime, float]]:
-        """Workers that have missed beats, their newest beat, and for how long their silence was observed, by all."""
+        """Workers that have missed heartbeats, the last heartbeat, and how long it was observed to be unchanged."""
         return [
             (worker_id, suspicion.beat, seconds)
             for worker_id, noted in self._late.items()
@@ -189,16 +189,16 @@ class Observer:
         ]
 
     def could_not_look(self) -> None:
-        """Note that the database did not answer, or that the connection is another one."""
+        """Note that the database did not answer, or that the connection is a new one."""
         self._time.interrupt()
         self._lost.clear()
 
     def asked(self, *, sent: float, received: float) -> None:
-        """Note that the database has answered a question that was no look."""
+        """Note that the database has answered a statement that was no look."""
         self._time.asked(sent=sent, received=received)
 
     def looked(self, signs: Sequence[Sign], *, is_full: bool, sent: float, received: float) -> list[Dead]:
-        """Who is dead, after a look that showed these signs. Only a full one shows those with old beats."""
+        """Return the dead workers after a look. Only a full look shows workers with old heartbeats."""
         if not self._time.looked(sent=sent, received=received):
             self._lost.clear()
         missed = [replace(sign, noted_silence=0.0) for sign in signs if sign.has_lost_session]
@@ -216,32 +216,32 @@ class Observer:
 
     @property
     def next_lost_in(self) -> float | None:
-        """Seconds until the grace of the earliest suspect ends; None without suspects."""
+        """Seconds until the grace of the first worker with a lost session ends; None if there is none."""
         return self._earliest(self._lost)
 
     @property
     def next_silent_in(self) -> float | None:
-        """Seconds until a full look could find somebody silent for too long; None when there is nobody."""
+        """Seconds until a full look could find a worker silent for too long; None if none is suspect."""
         seconds = self._earliest(self._silent)
         return None if seconds is None else max(seconds, self._seconds_to_settle())
 
     def _patience_with(self, sign: Sign) -> Sequence[float]:
-        # Its beats may be further apart than ours, and one may be late.
+        # Its heartbeat interval may be longer than this worker's, and one heartbeat may be late.
         least = BEATS_BEFORE_SILENCE * sign.beat_interval
         return sorted({max(silence, least) for silence in self._silences})
 
     def _continued(
-        self, before: dict[str, Suspicion], signs: Sequence[tuple[Sign, Sequence[float]]]
-    ) -> dict[str, Suspicion]:
-        """Suspects of this look. One that has beaten since the look before is a new suspect."""
+        self, before: dict[str, Suspect], signs: Sequence[tuple[Sign, Sequence[float]]]
+    ) -> dict[str, Suspect]:
+        """The suspects of this look. A worker whose heartbeat has changed since the last look starts anew."""
         return {
             sign.worker_id: known
             if (known := before.get(sign.worker_id)) is not None and known.beat == sign.beat
-            else Suspicion(sign.beat, self._time.now - sign.noted_silence, limits)
+            else Suspect(sign.beat, self._time.now - sign.noted_silence, limits)
             for sign, limits in signs
         }
 
-    def _over(self, suspects: dict[str, Suspicion], reason: Reason) -> list[Dead]:
+    def _over(self, suspects: dict[str, Suspect], reason: Reason) -> list[Dead]:
         now = self._time.now
         return [
             Dead(worker_id, suspicion.beat, reason, now - suspicion.since, passed)
@@ -252,6 +252,6 @@ class Observer:
     def _seconds_to_settle(self) -> float:
         return self._settling - (self._time.now - self._time.last_gap)
 
-    def _earliest(self, suspects: dict[str, Suspicion]) -> float | None:
+    def _earliest(self, suspects: dict[str, Suspect]) -> float | None:
         times = (one.next_limit_in(self._time.now) for one in suspects.values())
         return min((seconds for seconds in times if seconds is not None), default=None)

@@ -1,4 +1,4 @@
-"""What a crash means for the jobs of each task, in a form that any sweeper can read from the database."""
+"""The crash policies of tasks, in a form that any sweeper can read from the database."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ferryman.queries import recovering
+from ferryman.queries.sweep import upsert_task_policies
 from ferryman.retries import FixedDelay, LinearDelay
 
 if TYPE_CHECKING:
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 def store_policies(tasks: Iterable[Task[..., Any]]) -> Steps[tuple[str, ...]]:
-    """Store the policies of these tasks; says for which of them that changed anything. For workers when they start."""
+    """Store the policies of these tasks, when a worker starts. Returns the tasks whose stored policy changed."""
     documents = [{"task_identifier": name, **_policy(task)} for task in tasks for name in task.identifiers]
     if not documents:
         return ()
-    rows = yield recovering.upsert_task_policies(documents)
+    rows = yield upsert_task_policies(documents)
     return tuple(identifier for (identifier,) in rows)
 
 
 def own_policies(tasks: Iterable[Task[..., Any]]) -> Mapping[str, Mapping[str, Any]]:
-    """What a worker says of its tasks in its own row, by task. Tasks that leave everything to the config are not in it.
+    """The policies that a worker's row names, by task, without tasks that leave everything to the config.
 
-    A sweeper judges the jobs of a dead worker by these: the stored ones are those of the worker that started last.
+    A sweeper judges the jobs of a dead worker by these. The stored ones are those of the worker that started last.
     """
     return {name: policy for task in tasks if (policy := _own_policy(task)) for name in task.identifiers}
 
 
 def must_be_marked(on_crash: OnCrash | None, default: OnCrash) -> bool:
-    """Whether the start of a job that was claimed ahead must be marked, so that a crash is judged rightly.
+    """True if the start of a job that was claimed ahead must be marked, so that a crash is judged correctly.
 
     on_crash: the policy of the task
     default: the policy of the worker's config, which it also registers as `on_crash` in its metadata
@@ -44,7 +44,7 @@ def must_be_marked(on_crash: OnCrash | None, default: OnCrash) -> bool:
 
 
 def _policy(task: Task[..., Any]) -> Mapping[str, Any]:
-    """What is stored of a task. A delay that a function decides cannot be; Graphile's own stands in for it."""
+    """The policy of a task as it is stored. A delay that a function computes cannot be; Graphile's is used instead."""
     delays = _delays(task.running.retry) if task.running.on_crash == "retry" else {}
     return {"on_crash": task.running.on_crash, **delays}
 

@@ -1,4 +1,4 @@
-"""How often a worker gives signs of life and looks for those of others. Seconds, all of them."""
+"""How often a worker sends heartbeats and looks at other workers. All times are in seconds."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferryman.recovery.settings import RecoverySettings
+    from ferryman.recovery.config import RecoverySettings
 
 LOOK_SECONDS = 2.5
 """With a poll every two seconds, an idle worker stays below one transaction per second."""
 LOOKS_IN_A_GRACE = 4
-"""A worker proves at each look that its session lasts, and must do so well within the grace."""
+"""Each look proves that the session is alive, which must happen several times within the grace."""
 LONGEST_MARGIN_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 2.0
 LONGEST_SETTLING_SECONDS = 10.0
 SHORTEST_CONNECT_SECONDS, LONGEST_CONNECT_SECONDS = 5.0, 30.0
-"""A slow network needs more than a server that is gone should get."""
+"""A slow network needs longer than a connection attempt to a dead server should take."""
 ROUND_TRIPS_IN_A_GRACE = 10
-"""A worker that has lost its connection needs about eight of them to connect and to beat again."""
+"""A worker that has lost its connection needs about eight to reconnect and send a heartbeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rhythm:
-    """The times of recovery that concern signs of life.
+    """The times of heartbeats and looks.
 
-    beat: between two beats
-    sweep: between two looks for workers that have stopped beating
-    silent_after: how long a worker must have been silent to be told of
-    grace: how long a session may be missing; None: sessions say nothing, and beats decide alone
-    look: between two looks at the sessions of others
-    longer_silences: the other thresholds of silence, at which a worker should be told of again
+    beat: time between two heartbeats
+    sweep: time between two full looks, which find workers whose heartbeats have stopped
+    silent_after: how long a worker is silent before it is reported
+    grace: how long a session lock may be gone; None: sessions do not count, only heartbeats
+    look: time between two looks at the session locks of others
+    longer_silences: the longer thresholds of silence, at each of which a worker is reported again
     """
 
     beat: float
@@ -44,7 +44,7 @@ class Rhythm:
 
     @classmethod
     def of(cls, settings: RecoverySettings) -> Self:
-        """The rhythm that a user has asked for."""
+        """The rhythm that these settings ask for."""
         grace = None if settings.lost_session_grace is None else settings.lost_session_grace.total_seconds()
         threshold, claimed = settings.sweep_threshold.total_seconds(), settings.claimed_threshold.total_seconds()
         silences = sorted({threshold, claimed, threshold * settings.resilient_sweep_threshold_multiplier})
@@ -59,36 +59,36 @@ class Rhythm:
 
     @property
     def tick(self) -> float:
-        """Between two questions to the database, of whatever kind."""
+        """Time between two statements: heartbeats or looks."""
         return min(self.look, self.beat)
 
     @property
     def longest_gap(self) -> float:
-        """Beyond this time between an answer and the next question, an observer has missed something."""
+        """If more time than this passes between an answer and the next look, an observer has missed something."""
         return 2 * self.tick
 
     @property
     def settling(self) -> float:
-        """How long workers need to come back after an outage."""
+        """How long workers get to reconnect after an outage."""
         return min(LONGEST_SETTLING_SECONDS, self.silent_after / 2) if self.grace is None else self.grace
 
     @property
     def margin(self) -> float:
-        """How much sooner than others may act a worker must stop by itself."""
+        """How much earlier a worker stops starting jobs than another could declare it dead."""
         return min(LONGEST_MARGIN_SECONDS, self.settling / 5, (self.silent_after - self.beat) / 2)
 
     @property
     def longest_pause(self) -> float:
-        """Between two tries to reconnect. A worker must be back well within the grace that others give it."""
+        """The longest pause between two attempts to reconnect: well within the grace that others give."""
         return min(LONGEST_PAUSE_SECONDS, self.settling / 5)
 
     @property
     def connect_seconds(self) -> int:
-        """How long a new connection may take, unless the network is known to be slow."""
+        """How long connecting may take, unless the network is known to be slow."""
         longest = self.silent_after if self.grace is None else self.grace
         return round(min(LONGEST_CONNECT_SECONDS, max(SHORTEST_CONNECT_SECONDS, longest / 2)))
 
     def least_grace(self, round_trip: float) -> float | None:
-        """The grace that round trips of so many seconds need, if ours is shorter."""
+        """The shortest grace that works with round trips of this many seconds; None if the configured one does."""
         least = ROUND_TRIPS_IN_A_GRACE * round_trip
         return None if self.grace is None or least <= self.grace else least

@@ -1,49 +1,46 @@
-"""Until when a worker may be sure that nobody has taken its jobs."""
+"""How long a worker can be sure that no other has declared it dead."""
 
 from __future__ import annotations
 
 NEVER = float("-inf")
 
 
-class Lease:
-    """The other side of the observers' rules, with a margin: a worker that may be taken for dead starts nothing.
+class SafetyWindow:
+    """How long this worker can be sure that no other has declared it dead. Outside it, it starts no job.
 
-    Nobody takes a worker for dead before its session was missing for `grace`, or its beat unchanged for `threshold`.
-    The signs are dated by when they were sent, which is before the database knew of them.
+    No worker declares another dead before its session lock was gone for `grace`, or its heartbeat unchanged for
+    `threshold`. The window ends a `margin` earlier. Times are those at which a statement was sent, which is before the
+    database knew of it.
 
-    Written by one thread and read by others: each sign is a single number.
+    One thread writes, others read: each time is a single number.
     """
 
     def __init__(self, *, threshold: float, grace: float, margin: float) -> None:
         self._threshold = threshold - margin
         self._grace = grace - margin
         self.has_session = True
-        self._beaten_at = NEVER
+        self.beaten_at = NEVER
+        """When the newest heartbeat was sent that the database has confirmed."""
         self._proved_at = NEVER
 
-    @property
-    def last_acknowledged(self) -> float:
-        """When the last beat was sent that the database has confirmed."""
-        return self._beaten_at
-
     def begin(self, *, has_session: bool) -> None:
-        """Say whether there is a session that could be missed; behind a pooler there is none."""
+        """Note that the worker is registered. `has_session`: whether it holds a session lock that others can miss."""
         self.has_session = has_session
 
     def beaten(self, at: float) -> None:
-        """Note a beat."""
-        self._beaten_at = self._proved_at = at
+        """Note that the heartbeat sent at this time was confirmed."""
+        self.beaten_at = self._proved_at = at
 
     def proved(self, at: float) -> None:
-        """Note that the session was alive, and the worker still registered."""
+        """Note that a statement sent at this time found the session alive and the worker registered."""
         self._proved_at = at
 
     def end(self) -> None:
-        """Note that somebody has taken the jobs."""
-        self._beaten_at = self._proved_at = NEVER
+        """Note that another worker has declared this one dead, or may have."""
+        self.beaten_at = self._proved_at = NEVER
 
     def is_safe(self, now: float) -> bool:
-        """Whether a job that was claimed earlier may be started."""
-        if now - self._beaten_at >= self._threshold:
+        """True if a job that was claimed earlier may be started."""
+        if now - self.beaten_at >= self._threshold:
             return False
         return not self.has_session or now - self._proved_at < self._grace

@@ -1,4 +1,4 @@
-"""What a sweep is asked, and what it found."""
+"""Options and results of sweeps, and the records of recovery that clients read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 class SweepStaleWorkersOptions:
     """How one sweep differs from the config.
 
-    sweep_threshold: in place of the config's; not compared with the beat interval, so choose it with care
-    recovery_delay: in place of the config's
-    unregistered_lock_timeout: in place of the config's
-    dry_run: only say which workers are dead, and what would become of their jobs
-    worker_ids: workers that are certainly dead, whoever they are: exactly these are swept, at once and whatever signs
-        of life they give. One that is alive after all would go on running its jobs beside the next owner.
+    sweep_threshold: replaces the config's; not compared with the heartbeat interval, so choose it with care
+    recovery_delay: replaces the config's
+    unregistered_lock_timeout: replaces the config's
+    dry_run: report which workers are dead and what would happen to their jobs; change nothing
+    worker_ids: sweep exactly these workers, at once, even if they still send heartbeats. If one is alive, it continues
+        to run its jobs while the next worker runs them too.
     """
 
     sweep_threshold: timedelta | None = None
@@ -34,9 +34,9 @@ class SweepStaleWorkersOptions:
 
     def __post_init__(self) -> None:
         for name, least in (
-            ("sweep_threshold", "more than nothing"),
-            ("recovery_delay", "nothing or more"),
-            ("unregistered_lock_timeout", "more than nothing"),
+            ("sweep_threshold", "positive"),
+            ("recovery_delay", "0 or more"),
+            ("unregistered_lock_timeout", "positive"),
         ):
             _check_span(name, getattr(self, name), least)
         if self.worker_ids is not None:
@@ -45,13 +45,13 @@ class SweepStaleWorkersOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """A job that was taken from a dead worker.
+    """A job that was recovered from a dead worker.
 
     attempt: the count of attempts while that worker held it
-    started: whether it had begun to run; None when that cannot be known
+    started: whether its handler had started; None if that cannot be known
     decision: "requeue", "retry", "fail", "poisoned" (too many crashes), "given back" (it never ran), "superseded" (its
-        key was used again while it ran), "reschedule" or "backoff" (a hook said so)
-    reason: why the worker was taken for dead: "session lost", "silent", "unregistered" or "by hand"
+        key was reused while it ran), "reschedule" or "backoff" (a hook decided so)
+    reason: why the worker was declared dead: "session lost", "silent", "unregistered" or "by hand"
     """
 
     job_id: int
@@ -65,11 +65,11 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisteredWorker:
-    """The holder of locks that never registered, such as a Node pool or a worker without recovery.
+    """A holder of jobs that never registered, such as a Node pool or a worker without recovery.
 
-    job_ids: the jobs that it holds, the oldest lock first; the first ten
-    jobs: how many it holds
-    seconds: how long ago it last claimed anything; None: its newest lock has no usable time
+    job_ids: the first ten jobs that it holds, the oldest lock first
+    jobs: how many jobs it holds
+    seconds: how long ago it last claimed a job; None: its newest lock has no usable time
     """
 
     worker_id: str
@@ -80,16 +80,16 @@ class UnregisteredWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStaleWorkersResult:
-    """What a sweep found and did.
+    """The result of a sweep.
 
     worker_ids: the dead workers
-    recovered_count: how many jobs were taken from dead workers; 0 in a dry run
-    recoveries: what became of each job; in a dry run, what would become of it
+    recovered_count: how many jobs were recovered; 0 in a dry run
+    recoveries: what happened to each job; in a dry run, what would happen
     skipped_job_ids: jobs of dead workers that `JobRecovery` hooks left locked
-    unreadable_job_ids: jobs of dead workers that stay locked because PostgreSQL refuses what should be done with them
-    unregistered: workers that never registered, hold jobs, and have claimed nothing for longer than the threshold.
-        They were left alone
-    is_already_running: another sweep was under way, so this one did nothing, or not all
+    unreadable_job_ids: jobs of dead workers that stay locked because PostgreSQL rejects a value of theirs
+    unregistered: workers that never registered, hold jobs, and have claimed nothing for longer than the threshold;
+        they were left alone
+    is_already_running: another sweep was running, so this one did nothing, or stopped early
     """
 
     worker_ids: tuple[str, ...] = ()
@@ -103,10 +103,10 @@ class SweepStaleWorkersResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveWorker:
-    """A registered worker. Stale is one whose last sign of life is older than the threshold that was asked about.
+    """A registered worker. It is stale if its last heartbeat is older than the threshold that was asked about.
 
-    is_session_lost: True if its database session, which it holds for life, is gone: its process is dead, or it lost its
-        connection a moment ago. Behind a transaction pooler, workers hold none, and this is False.
+    is_session_lost: True if its session lock is gone: its process is dead, or it lost its connection a moment ago.
+        Behind a transaction pooler, workers hold no session lock, and this is False.
     """
 
     worker_id: str
@@ -119,7 +119,7 @@ class ActiveWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostWorker:
-    """A worker that was found dead."""
+    """A worker that was declared dead."""
 
     worker_id: str
     started_at: datetime | None
@@ -132,12 +132,12 @@ class LostWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerState:
-    """What a worker was doing when it gave a sign of life.
+    """The state of a worker when it sent a heartbeat.
 
-    slots: how many jobs it may run at once
-    done, failed: attempts that have ended well and badly since it started
+    slots: how many jobs it can run at the same time
+    done, failed: attempts that have succeeded and failed since it started
     rss_bytes: the memory of its process; None where that cannot be read
-    loop_lag: how long its event loop took to answer, or had not answered yet; None in its first state
+    loop_lag: how long its event loop took to answer, or has not answered yet; None in its first state
     """
 
     worker_id: str
@@ -152,7 +152,7 @@ class WorkerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    """A time that a job was taken from a dead worker, or that its own child process died; see `Recovery`.
+    """A crash of a job: its worker died, or its own child process did; see `Recovery`.
 
     reason: as in `Recovery`, or "child process died"
     """
@@ -168,7 +168,7 @@ class Crash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """How much retention deleted."""
+    """How many records of each kind retention deleted."""
 
     lost_workers: int = 0
     crashes: int = 0
@@ -178,7 +178,7 @@ class Pruned:
 
 
 def check_worker_ids(worker_ids: Iterable[str]) -> tuple[str, ...]:
-    """Refuse anything but a list of ids; each is kept once."""
+    """Return the ids, each once. Raises `InvalidJobError` for anything but a list of ids."""
     if isinstance(worker_ids, str):
         raise InvalidJobError(f"worker_ids must be a list of ids; got the single string {worker_ids!r}")
     ids = tuple(dict.fromkeys(worker_ids))
@@ -194,5 +194,5 @@ def _check_span(name: str, span: object, least: str) -> None:
         return
     if not isinstance(span, timedelta):
         raise InvalidJobError(f"{name} must be a timedelta, not {type(span).__name__}")
-    if span < timedelta() or (span == timedelta() and least.startswith("more")):
+    if span < timedelta() or (span == timedelta() and least == "positive"):
         raise InvalidJobError(f"{name} must be {least}; got {span.total_seconds():g} s")

@@ -1,6 +1,7 @@
-"""The SQL that installs, adopts and upgrades: Graphile Worker's objects, and our own beside them.
+"""Installs, adopts, upgrades and describes a schema: Graphile Worker's objects, and Ferryman's beside them.
 
-Each function returns steps for a session to carry out, so that blocking and async clients share them.
+Each function returns steps for a session to carry out, so that blocking and async clients share them. The SQL is in the
+folder `sql`: `contract` has Graphile's objects, `extensions` has Ferryman's.
 """
 
 from ferryman.schema.extensions import LATEST_EXTENSION

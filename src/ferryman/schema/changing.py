@@ -1,4 +1,4 @@
-"""One change of a schema at a time, among ourselves and beside the migrators of Node and Rust."""
+"""Changes a schema: one change at a time, each in one transaction, retried if it collides with another migrator."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 PATIENCE_SECONDS = 30.0
-"""How long we wait for somebody else's install to finish: shorter than a deployment waits."""
+"""How long a change waits for another program's install to finish. Deployments wait longer."""
 MOST_COLLISIONS = 10
-"""Each one means that another migrator was quicker, and the next look shows what it did."""
+"""The most collisions in a change. Each means that another migrator was quicker; the next attempt sees its work."""
 MOST_TRIES_OF_A_TABLE = 10
-"""How often a table that is in use is asked for. While we wait for it, all others wait behind us."""
+"""How often a change asks for a table that is in use. While it waits for the table, all others wait behind it."""
 
 _LOCK = schema_statement("lock")
 _FORBIDDEN = "42501"
 _IN_USE = "55P03"
-"""A table that must be locked is in use for longer than we may hold up others by waiting for it."""
+"""`lock_not_available`: a table to lock is in use for longer than others should wait behind us."""
 _COLLISIONS = {
     "23505",  # a ledger row, or a row of the catalogue, that another migrator wrote first
     "42P06",  # schema exists
@@ -42,7 +42,7 @@ _COLLISIONS = {
     "XX000",  # "tuple concurrently updated": two replace the same function
 }
 _BODY_QUOTE = "$ferryman$"
-"""Encloses the bodies of our functions, which name the schema; a name that contains it would end them."""
+"""Encloses the bodies of our functions. They name the schema, and a name that contains this would end the body."""
 
 
 def change(
@@ -52,17 +52,18 @@ def change(
     tries_of_a_table: int | None = None,
     command: str = "ferryman migrate",
 ) -> Steps[R]:
-    """Run `apply` in one transaction, alone, on facts that stay true. Collisions with other migrators are retried.
+    """Run `apply` in one transaction, one change at a time. Collisions with other migrators are retried.
 
-    tries_of_a_table: how often a table that is in use is asked for, if not as often as usual
-    command: what to run again when it could not be done
+    apply: makes the change; its facts stay true until the transaction ends
+    tries_of_a_table: how often to ask for a table that is in use; None for the usual number
+    command: the command that an error says to run again
     """
     if _BODY_QUOTE in schema.name:
         raise ConfigurationError(f"a schema name must not contain {_BODY_QUOTE!r}: {schema.name!r}")
 
     collisions, tries, waited = 0, 0, 0.0
     while True:
-        # Random, so that two that collided do not collide again.
+        # Random, so that two changes that collided do not collide again.
         pause = random.uniform(0.05, 0.25)  # noqa: S311 - not a secret
         try:
             return (yield from _attempt(schema, apply))
@@ -75,9 +76,9 @@ def change(
                 pause *= 10
             else:
                 collisions += 1
-            is_over = collisions > MOST_COLLISIONS or tries >= (tries_of_a_table or MOST_TRIES_OF_A_TABLE)
-            if is_over or sqlstate_of(error) not in {*_COLLISIONS, _IN_USE}:
-                raise _told(error, schema, command) from error.__cause__
+            is_last = collisions > MOST_COLLISIONS or tries >= (tries_of_a_table or MOST_TRIES_OF_A_TABLE)
+            if is_last or sqlstate_of(error) not in {*_COLLISIONS, _IN_USE}:
+                raise _explained(error, schema, command) from error.__cause__
         yield Rollback()
         yield Wait(pause)
         waited += pause
@@ -90,11 +91,11 @@ def _attempt(schema: SchemaName, apply: Callable[[Facts], Steps[R]]) -> Steps[R]
     return (yield from apply(facts))
 
 
-def _told(error: Exception, schema: SchemaName, command: str) -> Exception:
+def _explained(error: Exception, schema: SchemaName, command: str) -> Exception:
     if sqlstate_of(error) == _IN_USE:
         return SchemaError(
             f"the schema {schema} was not changed, because a transaction has used one of its tables all the time. "
-            f"Wait until it ends (a dump, perhaps), or end it, and run `{command}` again."
+            f"Wait until that transaction ends (it may be a dump), or end it, and run `{command}` again."
         )
     if sqlstate_of(error) != _FORBIDDEN:
         return error

@@ -1,13 +1,13 @@
-"""Facts about Graphile Worker's schema that everything here relies on."""
+"""Graphile Worker's schema as Ferryman relies on it: revisions, and the names of its objects."""
 
 from __future__ import annotations
 
 from ferryman.database.statements import Statement, load_statement
 
 REVISION = 20
-"""What a fresh install produces: the schema of graphile-worker 0.18."""
+"""The revision of a fresh install: the schema of graphile-worker 0.18."""
 OLDEST_REVISION = 18
-"""What graphile-worker 0.16 made; tables and signatures have been the same since."""
+"""The oldest revision that Ferryman can use, that of graphile-worker 0.16. Tables and signatures are the same since."""
 BREAKING_REVISIONS = (1, 3, 11, 13, 14, 16, 19)
 OLDEST_SERVER = 140000
 BODIES = 2
@@ -31,7 +31,7 @@ RELATIONS = (
     "tasks_identifier_key",
     "tasks_pkey",
 )
-"""Every name that an install takes among tables, views, indexes, sequences and types, but for the ledger."""
+"""Every table, view, index, sequence and type that an install makes, but for the ledger."""
 FUNCTIONS = (
     "add_jobs",
     "add_job",
@@ -41,14 +41,14 @@ FUNCTIONS = (
     "remove_job",
     "reschedule_jobs",
 )
-"""In an order in which they can be created."""
+"""The functions, in an order in which they can be created."""
 
 
 def contract_statement(name: str) -> Statement:
-    """One of the files that make up Graphile's objects."""
+    """Load a file of `sql/contract`, which makes a part of Graphile's schema."""
     return load_statement("ferryman.schema", f"sql/contract/{name}")
 
 
 def schema_statement(name: str) -> Statement:
-    """One of the statements that read or record the state of a schema."""
+    """Load a file of `sql`, which reads or records the state of a schema."""
     return load_statement("ferryman.schema", f"sql/{name}")

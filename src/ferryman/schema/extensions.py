@@ -1,4 +1,4 @@
-"""What Ferryman adds beside Graphile's objects: numbered, recorded in a ledger of our own, and removable."""
+"""Ferryman's extensions of Graphile's schema: numbered, recorded in a ledger of our own, and removable."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _RECORD = schema_statement("record_extension")
 
 
 class Extension(msgspec.Struct, frozen=True):
-    """A set of objects that come together. Each part has a file that makes it and one, `drop_…`, that drops it."""
+    """A set of objects that are made together. Each part has a file that makes it, and one, `drop_…`, that drops it."""
 
     id: int
     name: str
     parts: tuple[str, ...]
     is_shared: bool = False
-    """Whether others know these names too: then only absent parts are made, and only those that we made are dropped."""
+    """True if Rust makes objects of these names too: only absent parts are made, and only our own are dropped."""
     is_needed: bool = True
-    """Whether workers cannot do without. Otherwise statements know what to do as long as it is missing."""
+    """True if workers need it. Our statements work without the others, at a higher price."""
     renews: tuple[str, ...] = ()
-    """Functions of an earlier, shared extension that get a new body, if we made them and nobody has replaced them."""
+    """Functions of an earlier, shared extension that get a new body, if we made them and Rust has not replaced them."""
     alters: tuple[str, ...] = ()
-    """The same for functions that keep their bodies, by a file `alter_…`; also for those that are ours alone."""
+    """Functions that keep their bodies and are altered by a file `alter_…`, under the same condition."""
     renews_contract: bool = False
-    """Whether Graphile's functions get our newest bodies, where they have older ones of ours."""
+    """True if Graphile's functions get our newest bodies where they have older ones of ours."""
 
 
 EXTENSIONS = (
@@ -92,17 +92,17 @@ EXTENSIONS = (
 )
 LATEST_EXTENSION = EXTENSIONS[-1].id
 [SHARED] = [extension for extension in EXTENSIONS if extension.is_shared]
-"""The one whose objects a Rust worker makes too, unless they are there already."""
+"""The extension whose objects a Rust worker makes too, unless they exist."""
 
 
 def has_given_way(facts: Facts) -> bool:
-    """Whether the shared objects were dropped for a Rust worker to make its own, and none has come yet."""
+    """True if the shared objects were dropped so that a Rust worker makes its own, and none has done so yet."""
     is_recorded = any(extension.id == SHARED.id for extension in facts.extensions)
     return is_recorded and RUST_WORKERS not in facts.relations
 
 
 def missing_extensions(facts: Facts) -> list[Extension]:
-    """Those that this version has and the schema has not."""
+    """Return the extensions that this version has and the schema lacks."""
     present = {extension.id for extension in facts.extensions}
     if has_given_way(facts):
         present.remove(SHARED.id)
@@ -110,9 +110,9 @@ def missing_extensions(facts: Facts) -> list[Extension]:
 
 
 def install_extensions(facts: Facts, *, only_needed: bool = False) -> Steps[None]:
-    """Make what is missing, in order, inside the transaction that is open.
+    """Install missing extensions, in order, inside the transaction that is open.
 
-    only_needed: whether to leave out what workers can do without
+    only_needed: True to leave out those that workers can do without
     """
     if EXTENSION_LEDGER not in facts.relations:
         yield Script(_extension_statement("ledger"))
@@ -122,7 +122,10 @@ def install_extensions(facts: Facts, *, only_needed: bool = False) -> Steps[None
 
 
 def drop_extensions(facts: Facts, *, keep_shared: bool) -> Steps[tuple[str, ...]]:
-    """Drop what our extensions made, newest first, and the ledger; says which objects are gone."""
+    """Drop what our extensions made, newest first, and the ledger. Returns the names of the dropped objects.
+
+    keep_shared: True to leave the objects of the shared extension
+    """
     known = {extension.id: extension for extension in EXTENSIONS}
     dropped: list[str] = []
     for applied in reversed(facts.extensions):
@@ -136,7 +139,7 @@ def drop_extensions(facts: Facts, *, keep_shared: bool) -> Steps[tuple[str, ...]
 
 
 def drop_shared(facts: Facts) -> Steps[tuple[str, ...]]:
-    """Drop what we made of the shared extension; the ledger says from then on that none of it is ours."""
+    """Drop what we made of the shared extension, and record in the ledger that none of it is ours any more."""
     made = next((extension.made for extension in facts.extensions if extension.id == SHARED.id), ())
     for part in reversed(made):
         yield Script(_extension_statement(f"drop_{part}"))
@@ -160,7 +163,7 @@ def _install(facts: Facts, extension: Extension) -> Steps[None]:
 
 
 def _kept(facts: Facts, names: Sequence[str]) -> list[str]:
-    """Those that we made and that are still as we made them: Rust's migrations replace the ones that it knows."""
+    """Return the functions that we made and Rust has not replaced: its migrations replace those that it knows."""
     shared = {part for extension in EXTENSIONS if extension.is_shared for part in extension.parts}
     return [name for name in names if name in facts.made and not (facts.is_rust_migrated and name in shared)]
 

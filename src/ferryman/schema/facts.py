@@ -1,4 +1,4 @@
-"""What a database says about a schema, before anybody judges it."""
+"""The facts about a schema, read from the catalogue and the two ledgers. `status` judges them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ LEDGER = "migrations"
 EXTENSION_LEDGER = "_ferryman_migrations"
 RUST_WORKERS = "_private_workers"
 RUST_WORKERS_REVISION = 20
-"""The Rust system's revision of this number makes its table of workers, and fails where there is one. On a schema that
-is at this number already, whoever brought it there, its later revisions use what they find."""
+"""The revision at which the Rust system makes its table of workers, and fails if there is one. On a schema that is at
+this revision already, its later ones use the table that they find."""
 RUST_RETIREMENTS = "_private_job_retirements"
-"""Newer versions of the Rust system add this table in revision 22."""
+"""The table that newer versions of the Rust system add in revision 22."""
 RUST_KEY_REVISION = 19
-"""Breaking where Node wrote it, and not where Rust did: the two systems number differently after 18."""
+"""The revision that is breaking if Node wrote it, and not if Rust did: they number differently after 18."""
 
 _READ_STATE = schema_statement("read_state")
 _READ_MIGRATIONS = schema_statement("read_migrations")
 _READ_EXTENSIONS = schema_statement("read_extensions")
 _NAMES = [*RELATIONS, LEDGER, EXTENSION_LEDGER, RUST_WORKERS, RUST_RETIREMENTS]
 _LEDGER_COLUMNS = {"id", "ts"}
-"""Those of the oldest ledgers; `breaking` came later."""
+"""The columns of the oldest ledgers. `breaking` came later."""
 
 
 class AppliedMigration(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class AppliedMigration(msgspec.Struct, frozen=True):
 
     id: int
     is_breaking: bool | None
-    """None in ledgers of the oldest versions, which did not record it."""
+    """None in the ledgers of the oldest versions, which did not record it."""
     age_seconds: float
 
 
@@ -52,13 +52,13 @@ class AppliedExtension(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """A schema as the catalogue and the two ledgers describe it."""
+    """What the catalogue and the two ledgers say about a schema."""
 
     schema: SchemaName
     server_version: int
     exists: bool
     relations: frozenset[str]
-    """Those that matter to us, out of all that the schema has."""
+    """The tables, indexes and types that matter to Ferryman, out of all that the schema has."""
     functions: frozenset[str]
     ledger_columns: frozenset[str]
     bodies: int
@@ -67,7 +67,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_ledger(self) -> bool:
-        """Whether there is a table of migrations, whoever made it."""
+        """True if there is a table of the ledger's name, whether it is Graphile's or not."""
         return LEDGER in self.relations
 
     @property
@@ -77,7 +77,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def highest_breaking(self) -> int | None:
-        """The newest revision that older workers cannot live with."""
+        """The newest breaking revision: older workers cannot use the schema since."""
         return max((migration.id for migration in self.migrations if migration.is_breaking), default=None)
 
     @property
@@ -87,12 +87,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def made(self) -> frozenset[str]:
-        """Every object that our extensions created here."""
+        """The names of all objects that our extensions made here."""
         return frozenset(part for extension in self.extensions for part in extension.made)
 
     @property
     def is_rust_migrated(self) -> bool:
-        """Whether the Rust system's own migrations have run here, so that it counts on the objects they made."""
+        """True if the Rust system's own migrations have run here, so that it relies on the objects they made."""
         wrote_its_nineteen = any(
             migration.id == RUST_KEY_REVISION and migration.is_breaking is False for migration in self.migrations
         )
@@ -100,7 +100,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_facts(schema: SchemaName) -> Steps[Facts]:
-    """Look, without locking or writing anything."""
+    """Read the facts about a schema. Locks and writes nothing."""
     ((server, exists, relations, functions, columns, bodies),) = yield Call(
         _READ_STATE, {"name": schema.name, "relations": _NAMES, "functions": list(FUNCTIONS)}
     )

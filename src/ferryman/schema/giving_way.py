@@ -1,4 +1,4 @@
-"""Make room for a Rust worker on a schema of Node 0.16 or 0.17 that Ferryman has adopted."""
+"""Makes room for a Rust worker on a schema of Node 0.16 or 0.17 that Ferryman has adopted."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ class GivingWay(msgspec.Struct, frozen=True, kw_only=True):
     """What `give_way` did."""
 
     dropped: tuple[str, ...] = ()
-    """The names of the objects that are gone."""
+    """The names of the objects that were dropped."""
     note: str | None = None
-    """Why nothing was to be done."""
+    """Why there was nothing to do; None if something was dropped."""
 
 
 def give_way(schema: SchemaName, *, force: bool = False) -> Steps[GivingWay]:
-    """Drop our copies of what a Rust worker makes itself, as long as it has not made its own.
+    """Drop our copies of the objects that a Rust worker makes itself. Does nothing if it has made its own.
 
-    Until it has, Ferryman's workers do not start here. With `force` this is done although some are registered: they
-    start no jobs until the Rust worker has migrated; then each takes a new id, and what it was running is cancelled and
-    given back.
+    Ferryman's workers do not start on this schema until a Rust worker has migrated it.
+
+    force: True to drop them although workers are registered. Those start no jobs until the Rust worker has migrated.
+        Then each takes a new id, and the jobs that it was running are cancelled and given back.
     """
     return (yield from change(schema, partial(_apply, force=force), command="ferryman schema give-way"))
 
@@ -58,13 +59,13 @@ def _apply(facts: Facts, *, force: bool) -> Steps[GivingWay]:
 
 def _nothing_to_do(facts: Facts) -> str | None:
     if has_given_way(facts):
-        return f"the schema {facts.schema} has given way already; a Rust worker can migrate it."
+        return f"the schema {facts.schema} has given way already; start a Rust worker, which migrates it."
     if RUST_WORKERS not in facts.made:
         return f"the schema {facts.schema} has no {RUST_WORKERS} that Ferryman made."
     if (facts.revision or 0) >= RUST_WORKERS_REVISION:
         return (
-            f"the schema {facts.schema} is at revision {facts.revision}, and from {RUST_WORKERS_REVISION} on a Rust "
-            f"worker uses what it finds."
+            f"the schema {facts.schema} is at revision {facts.revision}: from {RUST_WORKERS_REVISION} on, a Rust "
+            f"worker uses the objects that it finds."
         )
     return None
 
@@ -73,7 +74,7 @@ def _registered(facts: Facts, ids: list[str]) -> str:
     names = ", ".join(ids[:_MOST_NAMES]) + (f" and {len(ids) - _MOST_NAMES} more" if len(ids) > _MOST_NAMES else "")
     return (
         f"workers are registered in the schema {facts.schema}: {names}. Nothing was changed. Stop them first, and "
-        f"recover dead ones with `ferryman workers recover`. With --force (force=True) it is done all the same: they "
-        f"start no jobs until a Rust worker has migrated, then take new ids, and what they were running is cancelled "
-        f"and given back."
+        f"recover dead ones with `ferryman workers recover`. With --force (force=True) the schema gives way at once: "
+        f"these workers start no jobs until a Rust worker has migrated. Then they take new ids, and the jobs that they "
+        f"were running are cancelled and given back."
     )

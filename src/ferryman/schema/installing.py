@@ -1,7 +1,7 @@
-"""A fresh install: exactly the objects of Graphile Worker's schema, inside the transaction that is open.
+"""Installs Graphile Worker's objects into a new schema, inside the transaction that is open.
 
-Node announces each of its migrations to the whole database, and its workers stop at a breaking one, whichever schema
-it was for. Nobody can be working in a schema that is only just being made, so we announce nothing.
+Nothing is announced. Node's own migrator announces each revision to the whole database, and its workers stop at a
+breaking one, whichever schema it is for; but no worker can use a schema that is just being made.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RECORD = schema_statement("record_installation")
 
 
 def install_contract(facts: Facts) -> Steps[None]:
-    """Make what a schema needs that is missing, or was made beforehand but is empty."""
+    """Make the schema and the ledger, unless they were made beforehand, and then all of Graphile's objects."""
     if not facts.exists:
         yield Script(contract_statement("schema"))
     yield from _install_ledger(facts)
@@ -36,7 +36,7 @@ def install_contract(facts: Facts) -> Steps[None]:
 
 
 def replace_functions() -> Steps[None]:
-    """Give every function of the contract our body."""
+    """Create or replace each of Graphile's functions, with Ferryman's body."""
     for function in FUNCTIONS:
         yield Script(contract_statement(function))
 

@@ -1,4 +1,4 @@
-"""Install the schema, or adopt the one that is there."""
+"""Installs the schema, or adopts one that Node or Rust installed, and adds Ferryman's extensions."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ class MigrationOutcome(Enum):
     """What `migrate` did."""
 
     INSTALLED = "installed"
-    """Everything was made: Graphile's objects and ours."""
+    """There was no schema. Graphile's objects and Ferryman's were made."""
     ADOPTED = "adopted"
-    """Graphile's objects were there and were not touched; what was missing of ours was put beside them."""
+    """Graphile's objects existed and were not changed. Those of Ferryman's that were missing were added."""
     NOTHING = "nothing"
-    """All was there; nothing was locked or written."""
+    """All objects existed. Nothing was locked or written."""
 
 
 class Migration(msgspec.Struct, frozen=True, kw_only=True):
-    """What `migrate` did, and to what."""
+    """What `migrate` did to a schema."""
 
     outcome: MigrationOutcome
     revision: int
-    """Of Graphile's schema, afterwards."""
+    """The revision of Graphile's schema afterwards."""
     extensions_before: int
-    """The newest extension of ours before; 0 when there was none."""
+    """Ferryman's newest extension before; 0 if there was none."""
     extensions_after: int
     warnings: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    """What to know about the schema that was adopted."""
+    """Advice about the schema that was adopted."""
 
 
 def migrate(schema: SchemaName) -> Steps[Migration]:
-    """Install the schema, or adopt one of Node's or Rust's, and add what is missing of our own.
+    """Install the schema, or adopt one of Node's or Rust's and add Ferryman's missing extensions.
 
-    Safe to call from many processes at once, and beside a migrator of Node's. When all is there, it only reads.
+    Many processes may call it at once, also while a migrator of Node's runs. If nothing is missing, it only reads.
     """
     facts = yield from read_facts(schema)
     return (yield from _migrate(schema, facts))
 
 
 def migrate_for_work(schema: SchemaName) -> Steps[Migration]:
-    """What a worker does when it starts: migrate, but continue without extensions that it can do without.
+    """Migrate at the start of a worker, which can continue without an extension that only makes it faster.
 
-    Such an extension is tried once, and after those that are needed: many workers start together, and none should keep
-    others from the tables.
+    Such an extension is tried once, after the needed ones. Many workers start together, and none should keep the others
+    from the tables.
     """
     facts = yield from read_facts(schema)
     _respect_given_way(facts)
@@ -109,7 +109,7 @@ def _apply_what_is_needed(facts: Facts) -> Steps[None]:
 
 
 def _respect_given_way(facts: Facts) -> None:
-    """A worker that put the objects back would keep the Rust worker out."""
+    """Raise `GivenWayError` if the schema has given way: putting the objects back would keep the Rust worker out."""
     if isinstance(problem := problem_of(facts), GivenWayError):
         raise problem
 

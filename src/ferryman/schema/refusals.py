@@ -1,4 +1,4 @@
-"""Why a schema cannot be used: each reason with what to do about it."""
+"""The errors for a schema that cannot be used: each with its reason, and what to do."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _MAJOR = 10000
 
 
 class MigrationUnderWayError(IncompatibleSchemaError):
-    """Another program is installing the schema at this moment."""
+    """Another program seems to be installing the schema now."""
 
 
 class GivenWayError(IncompatibleSchemaError):
-    """Our copies of Rust's objects are gone, and Rust's own are not there yet."""
+    """The schema has given way: our copies of Rust's objects are gone, and Rust has not made its own yet."""
 
 
 def given_way(facts: Facts) -> SchemaError:
-    """A Rust worker was expected to migrate next."""
+    """The error for a schema that has given way, and that no Rust worker has migrated since."""
     return GivenWayError(
         f"the schema {facts.schema} has given way to a Rust worker, which has not migrated it yet: the table "
         f"{RUST_WORKERS} and its functions are missing. Start the Rust worker, and Ferryman's workers after it. If "
-        f"none is coming, `ferryman migrate` puts Ferryman's copies back."
+        f"there is none to start, `ferryman migrate` puts Ferryman's copies back."
     )
 
 
 def server_too_old(facts: Facts) -> SchemaError:
-    """PostgreSQL lacks what we need."""
+    """The error for a server older than Ferryman needs."""
     return UnsupportedServerError(
         f"Ferryman needs PostgreSQL {OLDEST_SERVER // _MAJOR} or newer; this server is "
         f"{_release(facts.server_version)}. Nothing was changed."
@@ -42,7 +42,7 @@ def server_too_old(facts: Facts) -> SchemaError:
 
 
 def not_installed(facts: Facts) -> SchemaError:
-    """There is nothing, yet."""
+    """The error for a schema that does not exist or is empty."""
     return SchemaMissingError(
         f"the schema {facts.schema} is not installed in this database. "
         f"Install it with `ferryman migrate`, or `await client.migrate()`."
@@ -50,7 +50,10 @@ def not_installed(facts: Facts) -> SchemaError:
 
 
 def names_taken(facts: Facts, names: Sequence[str]) -> SchemaError:
-    """The schema is somebody else's, or damaged."""
+    """The error for a schema of another program, or one that is damaged.
+
+    names: those that other objects have, or that are missing
+    """
     if facts.revision is not None:
         return IncompatibleSchemaError(
             f"the schema {facts.schema} has the ledger of Graphile Worker's revision {facts.revision}, but lacks "
@@ -64,17 +67,17 @@ def names_taken(facts: Facts, names: Sequence[str]) -> SchemaError:
 
 
 def too_new(facts: Facts) -> SchemaError:
-    """A newer Graphile Worker has changed what we rely on."""
+    """The error for a schema that a newer Graphile Worker has changed in a breaking way."""
     return IncompatibleSchemaError(
         f"the schema {facts.schema} is at revision {facts.revision}, which includes the breaking revision "
         f"{facts.highest_breaking}; this version of Ferryman supports revisions {OLDEST_REVISION} to {REVISION}. "
-        f"It would be unsafe to go on, and nothing was changed. Use a version of Ferryman that supports it, and make "
-        f"sure that all workers on this schema agree."
+        f"Nothing was changed, as it would be unsafe to continue. Use a version of Ferryman that supports the breaking "
+        f"revision, and check that all other workers on this schema support it too."
     )
 
 
 def too_old(facts: Facts) -> SchemaError:
-    """Graphile's own migrations must run first: we have no copies of the steps before 18."""
+    """The error for a schema that Graphile's own migrations must upgrade first: we have no steps before 18."""
     return IncompatibleSchemaError(
         f"the schema {facts.schema} is at revision {facts.revision}; Ferryman needs at least {OLDEST_REVISION}. "
         f"Nothing was changed. Upgrade it with graphile-worker 0.16 or newer first: "
@@ -83,7 +86,7 @@ def too_old(facts: Facts) -> SchemaError:
 
 
 def extended_by_newer(facts: Facts, latest: int) -> SchemaError:
-    """A newer Ferryman knows what depends on what; this one does not."""
+    """The error for a schema with extensions of a newer Ferryman: this one does not know what depends on them."""
     return IncompatibleSchemaError(
         f"extension {facts.extension_revision} of the schema {facts.schema} is newer than this version of "
         f"Ferryman, which has {latest}. Nothing was changed; use the version that installed it."
@@ -91,10 +94,10 @@ def extended_by_newer(facts: Facts, latest: int) -> SchemaError:
 
 
 def under_way(facts: Facts) -> SchemaError:
-    """Somebody else is at it."""
+    """The error for a schema that another program seems to be installing."""
     return MigrationUnderWayError(
         f"the schema {facts.schema} is at revision {facts.revision} of {REVISION}, and got there a moment ago: "
-        f"another program seems to be installing it. Nothing was changed; try again when it has finished."
+        f"another program seems to be installing it. Nothing was changed. Try again when it has finished."
     )
 
 

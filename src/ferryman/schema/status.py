@@ -1,4 +1,4 @@
-"""What a schema is, and whether this version of Ferryman can use it."""
+"""Judges a schema: whose objects it holds, and whether this version of Ferryman can use it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from ferryman.errors import SchemaError
 
 SETTLING_SECONDS = 10.0
-"""An incomplete ledger whose newest row is younger than this belongs to a migrator that is still at work."""
+"""If the newest row of an incomplete ledger is younger than this, a migrator is still working on the schema."""
 RUST_REVISION = 22
-"""The newest revision of the Rust system that we know. It breaks nothing of ours."""
+"""The newest revision of the Rust system that Ferryman knows. It breaks nothing of ours."""
 
 
 class Layout(Enum):
     """Whose objects a schema holds."""
 
     MISSING = "missing"
-    """There is no such schema."""
+    """There is no schema of this name."""
     EMPTY = "empty"
-    """The schema, or even the empty ledger, was made beforehand; nothing is installed."""
+    """The schema exists, perhaps with an empty ledger; nothing is installed."""
     GRAPHILE = "graphile"
-    """Graphile Worker's objects, made by Node or by us."""
+    """Graphile Worker's objects, made by Node or by Ferryman."""
     RUST = "rust"
-    """The same, migrated further by graphile_worker_rs."""
+    """Graphile Worker's objects, migrated further by graphile_worker_rs."""
     FOREIGN = "foreign"
-    """Something else has taken names that we need."""
+    """Objects of another program have names that Ferryman needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,39 +49,39 @@ class SchemaStatus:
     """The newest revision of Graphile's schema."""
     highest_breaking: int | None
     extension_revision: int | None
-    """The newest of our own extensions here."""
+    """Ferryman's newest extension of this schema; None if there is none."""
     extension_latest: int = LATEST_EXTENSION
-    """The newest of our own extensions that this version has."""
+    """The newest extension that this version of Ferryman has."""
     functions_repaired: bool
-    """Whether add_job and add_jobs have our bodies, which never lose a keyed job."""
+    """True if add_job and add_jobs have Ferryman's bodies, which never lose a keyed job."""
     problem: SchemaError | None = field(default=None, compare=False)
-    """Why this version of Ferryman cannot use the schema as it is."""
+    """The error of an attempt to use the schema; None if this version of Ferryman can use it."""
     warnings: tuple[str, ...] = ()
 
     @property
     def exists(self) -> bool:
-        """Whether there is a schema of this name at all."""
+        """True if there is a schema of this name."""
         return self.layout is not Layout.MISSING
 
     @property
     def compatible(self) -> bool:
-        """Whether this version of Ferryman can use the schema as it is."""
+        """True if this version of Ferryman can use the schema as it is."""
         return self.problem is None
 
     @property
     def reason(self) -> str | None:
-        """Why the schema is not compatible, in a sentence."""
+        """Why the schema is not compatible; None if it is."""
         return None if self.problem is None else str(self.problem)
 
 
 def inspect(schema: SchemaName) -> Steps[SchemaStatus]:
-    """Look at a schema without locking or changing anything."""
+    """Read and judge a schema. Locks and changes nothing."""
     facts = yield from read_facts(schema)
     return judge(facts)
 
 
 def judge(facts: Facts) -> SchemaStatus:
-    """The verdict on what was found."""
+    """Return the status that these facts amount to."""
     return SchemaStatus(
         schema=facts.schema.name,
         layout=layout_of(facts),
@@ -96,7 +96,7 @@ def judge(facts: Facts) -> SchemaStatus:
 
 
 def layout_of(facts: Facts) -> Layout:
-    """Whose objects these are."""
+    """Return whose objects the schema holds."""
     if not facts.exists:
         return Layout.MISSING
     if collisions_of(facts):
@@ -107,7 +107,7 @@ def layout_of(facts: Facts) -> Layout:
 
 
 def collisions_of(facts: Facts) -> list[str]:
-    """Names that we need and that something else has, or that Graphile should have and has not."""
+    """Return names that other objects have and Ferryman needs, or that Graphile's schema should have and lacks."""
     if facts.has_ledger and not facts.ledger_columns >= {"id", "ts"}:
         return ["migrations"]
     if facts.revision is None:
@@ -118,14 +118,14 @@ def collisions_of(facts: Facts) -> list[str]:
 
 
 def is_under_way(facts: Facts) -> bool:
-    """Whether a migrator of Node's or Rust's seems to be at work, one transaction for each revision."""
+    """True if a migrator of Node's or Rust's seems to be working: they use one transaction for each revision."""
     if facts.revision is None or facts.revision >= OLDEST_REVISION:
         return False
     return min(migration.age_seconds for migration in facts.migrations) < SETTLING_SECONDS
 
 
 def problem_of(facts: Facts) -> SchemaError | None:
-    """Why this version of Ferryman cannot use the schema as it is."""
+    """Return why this version of Ferryman cannot use the schema; None if it can."""
     layout = layout_of(facts)
     if facts.server_version < OLDEST_SERVER:
         return refusals.server_too_old(facts)
@@ -153,22 +153,22 @@ def _has_rust_traces(facts: Facts) -> bool:
 
 
 def warnings_of(facts: Facts) -> tuple[str, ...]:
-    """What an operator should know although work goes on."""
+    """Return warnings about a schema that can be used all the same."""
     warnings = []
     newest = RUST_REVISION if _has_rust_traces(facts) else REVISION
     if (facts.revision or 0) > newest:
         warnings.append(
             f"the schema {facts.schema} is at revision {facts.revision}; this version of Ferryman knows revisions up "
-            f"to {newest}. None of the newer ones is marked as breaking, so work goes on."
+            f"to {newest}. None of the newer ones is marked as breaking, so Ferryman continues."
         )
     if (facts.extension_revision or 0) > LATEST_EXTENSION:
         warnings.append(
             f"a newer version of Ferryman has extended the schema {facts.schema} (extension "
-            f"{facts.extension_revision}; this version has {LATEST_EXTENSION}). Work goes on without what is new."
+            f"{facts.extension_revision}; this version has {LATEST_EXTENSION}). This version works without them."
         )
     if facts.is_rust_migrated and (facts.revision or 0) < RUST_WORKERS_REVISION and RUST_WORKERS in facts.made:
         warnings.append(
-            f"a Rust worker has begun to migrate the schema {facts.schema} and cannot go on: its revision "
+            f"a Rust worker has begun to migrate the schema {facts.schema} and cannot continue: its revision "
             f"{RUST_WORKERS_REVISION} makes objects that Ferryman has made already. Stop Ferryman's workers, run "
             f"`ferryman schema give-way`, and start the Rust worker before them."
         )
@@ -176,19 +176,19 @@ def warnings_of(facts: Facts) -> tuple[str, ...]:
 
 
 def notices_of(facts: Facts) -> tuple[str, ...]:
-    """What an operator should know about an adoption, before it is done."""
+    """Return advice about a schema that is about to be adopted."""
     if (facts.revision or REVISION) >= RUST_WORKERS_REVISION or RUST_WORKERS in facts.relations:
         return ()
     notice = (
         f"the schema {facts.schema} is at revision {facts.revision}. Before a Rust worker (graphile_worker) joins it, "
         f"run `ferryman schema give-way`: at revisions below {RUST_WORKERS_REVISION} it makes the table {RUST_WORKERS} "
-        f"and its functions itself, and fails where Ferryman's are."
+        f"and its functions itself, and fails if Ferryman's exist."
     )
     return (notice,)
 
 
 def _gaps_of(facts: Facts) -> tuple[str, ...]:
-    """Extensions that are missing although later ones are there: `migrate` installs them."""
+    """Return a warning about extensions that are missing although later ones are installed."""
     gaps = (each for each in missing_extensions(facts) if each.id < (facts.extension_revision or 0))
     missing = [each for each in gaps if not each.is_needed]
     if not missing:
@@ -196,6 +196,6 @@ def _gaps_of(facts: Facts) -> tuple[str, ...]:
     names = ", ".join(f"extension {each.id} ({each.name})" for each in missing)
     warning = (
         f"{names} of the schema {facts.schema} was not installed together with later ones, because the table of jobs "
-        f"was in use. Work goes on without; run `ferryman migrate` to install what is missing."
+        f"was in use. Workers are slower without. Run `ferryman migrate` to install what is missing."
     )
     return (warning,)

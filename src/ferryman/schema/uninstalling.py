@@ -1,4 +1,4 @@
-"""Take away what Ferryman added, and leave Graphile's objects as they are."""
+"""Removes what Ferryman has added to a schema, and leaves Graphile's objects as they are."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Uninstallation(msgspec.Struct, frozen=True):
     """What `uninstall_extensions` did."""
 
     dropped: tuple[str, ...]
-    """The names of the objects that are gone."""
+    """The names of the objects that were dropped."""
 
 
 def uninstall_extensions(schema: SchemaName) -> Steps[Uninstallation]:
-    """Drop what our extensions made, and their ledger. Stop Ferryman's workers first.
+    """Drop what Ferryman's extensions made, and their ledger. Stop Ferryman's workers first.
 
-    What Rust's migrations made, or count on since, stays. Graphile's objects stay too, with the bodies they have.
+    Objects that Rust's migrations made or rely on stay. So do Graphile's objects, with the bodies that they have.
     """
     return (yield from change(schema, _apply, command="ferryman schema uninstall-extensions"))
 

@@ -1,4 +1,4 @@
-"""Take a schema that an older graphile-worker made to revision 20, when asked."""
+"""Upgrades a schema that an older graphile-worker made to revision 20, on request only."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     revision_before: int
     revision_after: int
     functions_repaired: bool
-    """Whether the functions were given our bodies now."""
+    """True if this call has given the functions Ferryman's bodies."""
     note: str | None = None
-    """Why something was left as it is."""
+    """Why the schema was left as it is; None if it was not, or there was nothing to upgrade."""
 
 
 def upgrade(schema: SchemaName) -> Steps[Upgrade]:
-    """Take the schema to revision 20 and give its functions our bodies.
+    """Upgrade the schema to revision 20, and give its functions Ferryman's bodies.
 
-    Revision 19 is breaking: workers of graphile-worker 0.16 are told to stop and will not start again on this schema.
+    Revision 19 is breaking: running workers of graphile-worker 0.16 stop, and new ones refuse to start on this schema.
     A schema that the Rust system has migrated is left as it is.
     """
     facts = yield from read_facts(schema)
@@ -74,7 +74,10 @@ def _nothing_to_do(facts: Facts) -> Upgrade | None:
 
 
 def _record(revision: int) -> Steps[None]:
-    """Revision 19 only marks that `locked_by` names a pool; 20 changed function bodies, which get ours afterwards."""
+    """Record a revision and announce it to Node's workers.
+
+    Revision 19 only marks that `locked_by` names a pool. 20 changed function bodies, which are replaced afterwards.
+    """
     is_breaking = revision in BREAKING_REVISIONS
     yield Call(_RECORD, {"id": revision, "is_breaking": is_breaking})
     payload = json.dumps({"migrationNumber": revision, "breaking": is_breaking}, separators=(",", ":"))

@@ -30,7 +30,7 @@ from ferryman.worker.duties.worker_state import WorkerState
 from ferryman.worker.running.attempt import Attempts
 from ferryman.worker.running.blocking_clients import blocking_client
 from ferryman.worker.running.cancellations import Cancellations
-from ferryman.worker.running.children import ChildPool
+from ferryman.worker.running.children.pool import ChildPool
 from ferryman.worker.running.handlers import Handlers
 from ferryman.worker.running.interruptions import Interruptions
 from ferryman.worker.running.progress import Progress

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ferryman.cron.scheduling import crontabs_from
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import ConfigurationError
+from ferryman.importing import refuse_while_importing
 from ferryman.schema import migrate_for_work
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.identity import Identity
 from ferryman.worker.life import Life
 from ferryman.worker.options import WorkerOptions
-from ferryman.worker.running.children import TaskPlace, refuse_while_importing
+from ferryman.worker.running.children.orders import TaskPlace
 from ferryman.worker.stopping import Stopping
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ferryman.queries.recovering import SESSION_CLASS
+from ferryman.queries.advisory_locks import SESSION_CLASS
 from tests.support.tables import Tables
 
 if TYPE_CHECKING:

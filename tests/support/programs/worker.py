@@ -31,7 +31,7 @@ from ferryman.hooks import (
     WorkerRecovered,
     WorkerStart,
 )
-from ferryman.queries import recovering
+from ferryman.queries import sweep
 from ferryman.retries import FixedDelay
 from ferryman.worker import LocalQueueConfig, sync_points
 from ferryman.worker.claiming import listener
@@ -149,7 +149,7 @@ def main() -> None:
     if options["standstill"] is not None:
         stand_still(options["standstill"])
     retrying.LONGEST_PAUSE_SECONDS = options["longest_pause_seconds"]
-    recovering.IDLE_SECONDS = options["sweep_idle_seconds"]
+    sweep.IDLE_SECONDS = options["sweep_idle_seconds"]
     recovery = options["recovery"]
     worker = Worker(
         app,

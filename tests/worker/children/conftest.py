@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman.worker.running.children import ChildPool
+from ferryman.worker.running.children.pool import ChildPool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

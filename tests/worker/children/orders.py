@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ferryman.jobs import Job, JobState
-from ferryman.worker.running.children import ChildOrder
+from ferryman.worker.running.children.orders import ChildOrder
 from tests.worker.children.tasks import app
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import sys
 from dataclasses import dataclass
 
 from ferryman import App
-from ferryman.worker.running.children import ChildOrder, ChildPool
+from ferryman.worker.running.children.orders import ChildOrder
+from ferryman.worker.running.children.pool import ChildPool
 from tests.worker.children.orders import job_of
 from tests.worker.children.tasks import loop_in_c
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman.worker.running.children import ChildPool, ChildSuccess, WorkerCrashed
+from ferryman.errors import WorkerCrashed
+from ferryman.worker.running.children.messages import ChildSuccess
+from ferryman.worker.running.children.pool import ChildPool
 from tests.support.processes import gone, is_running, noted_pid
 from tests.support.waiting import until
 from tests.worker.children import tasks
@@ -20,7 +22,7 @@ from tests.worker.children.orders import order_for
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferryman.worker.running.children import ChildOrder
+    from ferryman.worker.running.children.orders import ChildOrder
 
 
 async def test_a_segfault_is_named_and_the_next_job_gets_a_new_process(pool: ChildPool) -> None:

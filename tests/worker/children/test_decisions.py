@@ -99,7 +99,7 @@ async def test_a_worker_makes_no_room_for_more_than_a_child_may_send(
     app: App, client: Client, connection: psycopg.Connection
 ) -> None:
     job = await job_after(app, client, connection, "announce_too_much", {})
-    assert "wanted to send its worker 800,000,000 bytes" in job.last_error
+    assert "tried to send its worker 800,000,000 bytes" in job.last_error
 
 
 async def test_a_result_that_is_too_large_fails_the_attempt_and_says_so(

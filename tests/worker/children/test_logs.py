@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferryman.worker.running.children import ChildLog, ChildPool, ChildSuccess, WorkerCrashed, hand_on
+from ferryman.errors import WorkerCrashed
+from ferryman.worker.running.children.log_records import hand_on
+from ferryman.worker.running.children.messages import ChildLog, ChildSuccess
 from tests.support.processes import gone, noted_pid
 from tests.worker.children import tasks
 from tests.worker.children.orders import order_for
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ferryman.worker.running.children import ChildNote, ChildOrder, ChildResult
+    from ferryman.worker.running.children.messages import ChildNote, ChildResult
+    from ferryman.worker.running.children.orders import ChildOrder
+    from ferryman.worker.running.children.pool import ChildPool
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 
 from ferryman import App
 from ferryman.errors import TaskError
-from ferryman.worker.running.children import ChildOrder, TaskPlace
+from ferryman.worker.running.children.orders import ChildOrder, TaskPlace
 from tests.worker.children import tasks
 from tests.worker.children.orders import job_of, order_for
 

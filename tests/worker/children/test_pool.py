@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferryman.errors import ConfigurationError, TaskError
+from ferryman.errors import ConfigurationError, PoolClosedError, TaskError
 from ferryman.importing import importing_for_a_task, refuse_while_importing
-from ferryman.worker.running.children import ChildPool, ChildSuccess, NotOursError, PoolClosedError
+from ferryman.worker.running.children.messages import ChildSuccess
+from ferryman.worker.running.children.pool import ChildPool, LostBeforeStartError
 from tests.support.processes import gone, is_running, noted_pid
 from tests.support.waiting import until
 from tests.worker.children import slow_to_import, tasks
@@ -24,7 +25,7 @@ from tests.worker.children.orders import order_for
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferryman.worker.running.children import ChildOrder
+    from ferryman.worker.running.children.orders import ChildOrder
 
 
 async def test_a_child_is_used_again(pool: ChildPool) -> None:
@@ -131,9 +132,9 @@ async def test_an_order_that_was_lost_while_it_waited_for_a_child_is_not_handed_
         is_ours = False
         (tmp_path / "go").touch()
         await first
-        with pytest.raises(NotOursError):
+        with pytest.raises(LostBeforeStartError):
             await second
-        with pytest.raises(NotOursError):
+        with pytest.raises(LostBeforeStartError):
             await pool.run(order_for(tasks.add, a=1, b=2), may_start=iter([True, False]).__next__)
         assert await own_pid(pool) == pid, "the child has seen nothing of it, and serves others"
     assert not (tmp_path / "second").exists()

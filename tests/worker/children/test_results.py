@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from ferryman.worker.running.children import ChildFailure, ChildOrder, ChildPool, ChildSuccess
+from ferryman.worker.running.children.messages import ChildFailure, ChildSuccess
+from ferryman.worker.running.children.orders import ChildOrder
+from ferryman.worker.running.children.pool import ChildPool
 from tests.worker.children import broken_in_children, tasks
 from tests.worker.children.orders import job_of, order_for
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from ferryman import App
-from ferryman.worker.running.children import ChildOrder, ChildPool
+from ferryman.worker.running.children.orders import ChildOrder
+from ferryman.worker.running.children.pool import ChildPool
 from tests.worker.children.orders import job_of
 
 app = App()

@@ -15,7 +15,7 @@ from ferryman.database.statements import load_statement
 from ferryman.database.steps import Call
 from ferryman.database.timed import TimedDatabase
 from ferryman.errors import FerrymanError
-from ferryman.queries import health
+from ferryman.queries import checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,13 +78,13 @@ async def _find_schema(database_url: str | None, schema: str) -> BenchSchema:
 
 
 async def _server(client: Client) -> Server:
-    [(version, _)] = await fetch(client, health.SERVER)
-    [(used, allowed, used_here, allowed_here)] = await fetch(client, health.CONNECTIONS)
+    [(version, _)] = await fetch(client, checks.server())
+    [(used, allowed, used_here, allowed_here)] = await fetch(client, checks.connections())
     if allowed_here is not None and allowed_here - used_here < allowed - used:
         used, allowed = used_here, allowed_here
     async with client.pool.connection() as connection:
         greeted_by = connection.info.backend_pid
-    [(served_by,)] = await fetch(client, health.BACKEND_PID)
+    [(served_by,)] = await fetch(client, checks.BACKEND_PID)
     return Server(
         version=f"{version // _MAJOR}.{version % _MAJOR}",
         connections_allowed=allowed,

@@ -1,2 +1,2 @@
--- Node workers listen for this; after a breaking step they shut down.
+-- Announce a revision. Node workers listen for this, and shut down after a breaking revision.
 select pg_notify('worker:migrate', cast(:payload as text));

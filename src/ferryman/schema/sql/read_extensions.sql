@@ -1,2 +1,2 @@
--- Our own ledger. Locks nothing.
+-- Read the ledger of Ferryman's extensions. Locks nothing.
 select id, name, made from :schema._ferryman_migrations order by id;

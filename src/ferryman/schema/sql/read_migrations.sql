@@ -1,6 +1,6 @@
--- Graphile's ledger: number, whether it broke older workers, and its age in seconds. Locks nothing.
+-- Read Graphile's ledger: the number of each revision, whether it is breaking, and its age in seconds. Locks nothing.
 --
--- Read as JSON because the ledgers of the oldest versions lack the column "breaking".
+-- The rows are read as JSON because the ledgers of the oldest versions lack the column "breaking".
 select
     cast(entry.facts ->> 'id' as integer),
     cast(entry.facts ->> 'breaking' as boolean),

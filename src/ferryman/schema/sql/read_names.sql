@@ -1,4 +1,4 @@
--- Which of these names are taken, by a table or a function. Locks nothing.
+-- Return those of these names that a table or a function has. Locks nothing.
 select class.relname::text
 from pg_catalog.pg_class as class
 join pg_catalog.pg_namespace as namespace on namespace.oid = class.relnamespace

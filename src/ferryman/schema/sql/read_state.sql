@@ -1,7 +1,7 @@
--- What the catalogue says about a schema, whether it exists or not. Locks nothing.
+-- Read what the catalogue says about a schema, whether it exists or not. Locks nothing.
 --
--- :name  the name of the schema, unquoted
--- :relations, :functions  the names that matter to us
+-- :name                   the name of the schema, unquoted
+-- :relations, :functions  the names that matter to Ferryman
 select
     cast(current_setting('server_version_num') as integer),
     exists (select from pg_catalog.pg_namespace where nspname = cast(:name as text)),
@@ -24,7 +24,7 @@ select
         where namespace.nspname = cast(:name as text) and function.proname = any(cast(:functions as text[]))
         order by 1
     ),
-    -- The columns of the ledger, and whether they look like Graphile's.
+    -- The columns of the ledger that have Graphile's names and types.
     array(
         select attribute.attname::text
         from pg_catalog.pg_attribute as attribute
@@ -38,7 +38,7 @@ select
             )
         order by 1
     ),
-    -- Which edition of our bodies add_job and add_jobs have, both of them: zero where they are somebody else's.
+    -- The edition of Ferryman's bodies that both add_job and add_jobs have; zero if one has another program's body.
     (
         select coalesce(min(coalesce(cast(substring(function.prosrc from '<<ferryman_([0-9]+)>>') as integer), 0)), 0)
         from pg_catalog.pg_proc as function

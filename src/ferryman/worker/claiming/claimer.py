@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ferryman.errors import DatabaseUnavailableError, NotConnectedError
-from ferryman.queries import working
+from ferryman.queries.claim import register_tasks
 from ferryman.worker import sync_points
 from ferryman.worker.claiming.claims import Claimed, claimed_from_rows, task_ids
 from ferryman.worker.claiming.lost_replies import LostClaims
@@ -78,7 +78,7 @@ class Claimer:
         tasks: Mapping[int, str] = {}
         started_at = self._clock()
         while len(tasks) < len(self._identifiers):
-            tasks = task_ids(await self._connection.fetch(working.register_tasks(self._identifiers)))
+            tasks = task_ids(await self._connection.fetch(register_tasks(self._identifiers)))
         # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
         self.tasks, self.all_tasks = tasks, {**self.all_tasks, **tasks}
         self._registered_at = started_at
@@ -98,14 +98,13 @@ class Claimer:
         if self._clock() >= self._registered_at + SECONDS_BETWEEN_REGISTRATIONS:
             await self.register()  # a claim that finds jobs does not say whether all our tasks still exist
         reach = self._reaching.reach(is_announced=is_announced)
-        call = working.claim_jobs(
+        call = reach.search.value(
             worker_id,
             list(self.tasks),
             wanted=wanted,
             window=reach.window(wanted),
             now=datetime.now(UTC) if self._use_local_time else None,
             forbidden_flags=forbidden_flags,
-            search=reach.search,
             done=[(claim.job_id, claim.token) for claim in borrow(worker_id)],
             durable=self._durable,
         )

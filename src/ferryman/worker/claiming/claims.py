@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import psycopg
 
-from ferryman.database.lazy_rows import column, value
 from ferryman.jobs import Job, JobState
 from ferryman.recovery.crashes import ALONE_FLAG, CRASHED_FLAG, SUSPECT_FLAG
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from ferryman.database.steps import Row
 
-_JOB, _TASK, _PAYLOAD, _ATTEMPTS, _MAX_ATTEMPTS, _QUEUE, _QUEUE_NAME, _LAST_ERROR, _FLAGS = 0, 1, 2, 3, 4, 5, 6, 9, 14
-_JOB_COLUMNS = 15
-_ABOUT = range(_JOB_COLUMNS, _JOB_COLUMNS + 7)
+_ABOUT = ("token", "is_window_full", "next_due_in", "known_tasks", "took_all", "done", "job_ids")
 """What the first row tells: a token, all that `Claimed` has, and the ids of the jobs in order."""
+_NEEDED = ("id", "task_id", "payload", "job_queue_id")
+"""What is read of each job at once."""
 LARGE = 1_000_000
 """Payloads of so many characters in all are not kept for longer than each job runs."""
 Owner: TypeAlias = "tuple[str | None, int | None]"
@@ -70,25 +70,25 @@ class Claim(msgspec.Struct, gc=False, eq=False):
     @property
     def attempts(self) -> int:
         """Its attempts, this one included."""
-        return int(value(self.rows, self.place, _ATTEMPTS))
+        return int(self.rows.value(self.place, "attempts"))
 
     @property
     def max_attempts(self) -> int:
         """How many attempts it may have."""
-        return int(value(self.rows, self.place, _MAX_ATTEMPTS))
+        return int(self.rows.value(self.place, "max_attempts"))
 
     @property
     def queue_name(self) -> str | None:
         """The name of its queue."""
         if self.queue_id is None:
             return None
-        name: str | None = value(self.rows, self.place, _QUEUE_NAME)
+        name: str | None = self.rows.value(self.place, "queue_name")
         return name
 
     @property
     def last_error(self) -> str | None:
         """What the attempt before ended with."""
-        error: str | None = value(self.rows, self.place, _LAST_ERROR)
+        error: str | None = self.rows.value(self.place, "last_error")
         return error
 
     @property
@@ -108,27 +108,24 @@ class Claim(msgspec.Struct, gc=False, eq=False):
 
     def job(self, identifier: str) -> Job:
         """The job as it stands while the claim holds."""
-        (
-            job_id, _, payload, attempts, max_attempts, _,
-            queue_name, priority, run_at, last_error, created_at, updated_at, key, revision, flags,
-        ) = self.rows[self.place][:_JOB_COLUMNS]  # fmt: skip
+        get = partial(self.rows.value, self.place)
         return Job(
-            id=job_id,
+            id=self.job_id,
             task_identifier=identifier,
-            payload_json=payload,
-            queue_name=queue_name,
-            priority=priority,
-            run_at=run_at,
-            attempts=attempts,
-            max_attempts=max_attempts,
-            last_error=last_error,
-            created_at=created_at,
-            updated_at=updated_at,
-            key=key,
+            payload_json=self.payload_json,
+            queue_name=get("queue_name"),
+            priority=get("priority"),
+            run_at=get("run_at"),
+            attempts=get("attempts"),
+            max_attempts=get("max_attempts"),
+            last_error=get("last_error"),
+            created_at=get("created_at"),
+            updated_at=get("updated_at"),
+            key=get("key"),
             locked_at=EPOCH + timedelta(microseconds=self.token),
             locked_by=self.worker_id,
-            revision=revision,
-            flags=tuple(sorted(flags or ())),
+            revision=get("revision"),
+            flags=tuple(sorted(get("flags") or ())),
             state=JobState.RUNNING,
         )
 
@@ -149,25 +146,27 @@ class Claimed(msgspec.Struct, frozen=True):
     """Which finished jobs were deleted in passing; None if it was all of them."""
 
 
-def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
-    """The claims in their order, and the outlook."""
-    token, is_window_full, next_due_in, known_tasks, took_all, done, job_ids = (
-        value(rows, 0, number) for number in _ABOUT
-    )
-    needed = [column(rows, number) for number in (_JOB, _TASK, _PAYLOAD, _QUEUE)]
+def claimed_from_rows(rows: Any, worker_id: str) -> Claimed:
+    """The claims in their order, and the outlook.
+
+    rows: read by column name: `LazyRows` or `NamedRows`
+    """
+    token, is_window_full, next_due_in, known_tasks, took_all, done, job_ids = (rows.value(0, name) for name in _ABOUT)
+    needed = [rows.column(name) for name in _NEEDED]
+    ids, _, payloads, _ = needed
     claims = [
         Claim(job_id, task_id, payload_json, queue_id, token, worker_id, rows, place)
         for place, (job_id, task_id, payload_json, queue_id) in enumerate(zip(*needed, strict=True))
         if place > 0
     ]
-    flags = column(rows, _FLAGS)
+    flags = rows.column("flags")
     if any(flags):
         for claim in claims:
             claim.crash_flags = tuple(flag for flag in flags[claim.place] or () if flag in _CRASH_FLAGS)
-    if needed[_JOB][1:] != job_ids:
+    if ids[1:] != job_ids:
         order = {job_id: place for place, job_id in enumerate(job_ids)}
         claims.sort(key=lambda claim: order[claim.job_id])
-    if sum(map(len, needed[_PAYLOAD][1:])) > LARGE:
+    if sum(map(len, payloads[1:])) > LARGE:
         for claim in claims:
             _keep_own_row(claim)
     return Claimed(claims, is_window_full, next_due_in, known_tasks, bool(took_all), done)
@@ -176,7 +175,7 @@ def claimed_from_rows(rows: Sequence[Row], worker_id: str) -> Claimed:
 def _keep_own_row(claim: Claim) -> None:
     """Let go of the rows of the others."""
     with suppress(psycopg.DataError):  # a row that cannot be decoded is for later, if anybody asks for it
-        claim.rows, claim.place = (claim.rows[claim.place],), 0
+        claim.rows, claim.place = claim.rows.only(claim.place), 0
 
 
 def task_ids(rows: Sequence[Row]) -> Mapping[int, str]:

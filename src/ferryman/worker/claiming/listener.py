@@ -13,6 +13,7 @@ from ferryman.database.connecting import connect
 from ferryman.database.pools import new_patience
 from ferryman.database.retrying import Retrying
 from ferryman.database.statements import Style, load_statement
+from ferryman.queries.claim import LISTEN, prove_listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,8 +59,8 @@ class Listener:
         self._has_told = False
         self._backend_pid = load_statement("ferryman.database", "backend_pid").text(schema, Style.NUMBERED)
         self._ring = ring
-        self._listen = load_statement("ferryman.queries", "listen").text(schema, Style.NUMBERED)
-        self._prove = load_statement("ferryman.queries", "prove_listening").text(schema, Style.NUMBERED)
+        self._listen = LISTEN.statement.text(schema, Style.NUMBERED)
+        self._prove = prove_listening.statement.text(schema, Style.NUMBERED)
         self._trouble = Retrying("listening for new jobs", logger=logger)
         self._patience = new_patience()
         self.is_listening = False

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from ferryman.database.steps import Commit, Transaction
-from ferryman.queries import working
+from ferryman.queries.claim import return_lost_claims
 
 if TYPE_CHECKING:
     import asyncio
@@ -115,6 +115,6 @@ class LostClaims:
         yield Transaction()
         known = [key for claim in self._known() for key in claim.keys]
         after = None if worker_id == self._identity.id else heard_of
-        [(returned, is_any_left)] = yield working.return_lost_claims(worker_id, after=after, known=known)
+        [(returned, is_any_left)] = yield return_lost_claims(worker_id, after=after, known=known)
         yield Commit()
         return int(returned), bool(is_any_left)

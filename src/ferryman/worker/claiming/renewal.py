@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ferryman import clocks
 from ferryman.database.retrying import Retrying
 from ferryman.errors import FerrymanError
-from ferryman.queries import working
+from ferryman.queries.claim import read_clock, renew_claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ class LongJobs:
             await self._renew(worker_id, [claim for claim in old if claim.worker_id == worker_id])
 
     async def _renew(self, worker_id: str, claims: Sequence[Claim]) -> None:
-        [[token]] = await self._connection.fetch(working.read_clock())
+        [[token]] = await self._connection.fetch(read_clock())
         async with self._renewing, self._progress.writing:
             # What has ended in the meantime is about to be settled, and its tokens are known to whoever does that.
             current = {claim.job_id: claim for claim in _holders(claims) if claim in self._running}
@@ -92,7 +92,7 @@ class LongJobs:
             keys = [key for claim in current.values() for key in claim.keys]
             for claim in current.values():
                 claim.later_tokens = (*claim.later_tokens, token)
-            rows = await self._connection.fetch(working.renew_claims(worker_id, keys, token))
+            rows = await self._connection.fetch(renew_claims(worker_id, keys, token))
         for job_id, result in rows:
             self._take(current[job_id], result)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from ferryman.queries.working import Search
+from ferryman.queries.claim import ClaimStatement
 
 if TYPE_CHECKING:
     from ferryman.worker.claiming.claims import Claimed
@@ -33,7 +33,7 @@ class Reach(msgspec.Struct, frozen=True):
     stretch: how many times as many to look at as usual
     """
 
-    search: Search
+    search: ClaimStatement
     width: float
     stretch: int = 1
 
@@ -42,10 +42,10 @@ class Reach(msgspec.Struct, frozen=True):
         return min(LARGEST_WINDOW, (int(wanted * self.width) + SMALLEST_WINDOW) * self.stretch)
 
 
-PLAIN = Reach(Search.PLAIN, 8.0)
-NEAR = Reach(Search.FRONT, 1.25)
-WIDE = Reach(Search.FRONT, 3.0)
-BY_TASK = Reach(Search.BY_TASK, 3.0)
+PLAIN = Reach(ClaimStatement.PLAIN, 8.0)
+NEAR = Reach(ClaimStatement.FRONT, 1.25)
+WIDE = Reach(ClaimStatement.FRONT, 3.0)
+BY_TASK = Reach(ClaimStatement.BY_TASK, 3.0)
 
 
 class Reaching:

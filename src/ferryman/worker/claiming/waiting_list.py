@@ -13,7 +13,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ferryman.errors import FerrymanError
-from ferryman.queries import recovering
+from ferryman.queries.claim import list_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ class WaitingList:
             return
         # Before anything is sent: from here on these are marked, and those of the old list for as long as it may stand.
         self._listed = old.union(claims)
-        call = recovering.list_waiting(worker_id, [(claim.job_id, claim.token) for claim in claims])
+        call = list_waiting(worker_id, [(claim.job_id, claim.token) for claim in claims])
         try:
             rows = await self._connection.fetch(call)
         except FerrymanError:  # the table of workers may have given way to a Rust worker's

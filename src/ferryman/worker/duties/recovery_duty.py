@@ -18,13 +18,14 @@ import ferryman
 from ferryman.database.retrying import Retrying
 from ferryman.database.timed import TimedDatabase
 from ferryman.hooks.reporting import Teller
-from ferryman.queries import beating, working
+from ferryman.queries.attempt import prune_progress
+from ferryman.queries.beat import LockHolder, list_lock_holders
 from ferryman.recovery.beats import Beats
-from ferryman.recovery.metadata import worker_metadata
+from ferryman.recovery.membership import worker_metadata
 from ferryman.recovery.observation_log import HeldLock
 from ferryman.recovery.policies import own_policies, store_policies
 from ferryman.recovery.rhythm import Rhythm
-from ferryman.recovery.sweep_backoff import VainSweeps
+from ferryman.recovery.sweep_backoff import SweepBackoff
 from ferryman.worker.alarm import Alarm
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
     from ferryman.client import Client
     from ferryman.hooks import HookRegistry
+    from ferryman.recovery.config import RecoverySettings
     from ferryman.recovery.observer import Dead
-    from ferryman.recovery.settings import RecoverySettings
     from ferryman.recovery.sweep_results import SweepStaleWorkersResult
     from ferryman.tasks import Task
     from ferryman.traces import Tracing
@@ -88,7 +89,7 @@ class Recovering:
         self._registered = asyncio.Event()
         self._dead: dict[str, Dead] = {}
         self._trouble = Retrying("recovering the jobs of dead workers", logger=logger)
-        self._vain_sweeps = VainSweeps(settings.sweep_interval.total_seconds())
+        self._sweep_backoff = SweepBackoff(settings.sweep_interval.total_seconds())
         self._teller = Teller(hooks)
         self._held_sweeps = HeldLock(
             "the advisory lock of sweeps", "no worker can recover the jobs of dead workers", time.monotonic
@@ -116,7 +117,7 @@ class Recovering:
     def is_fenced(self) -> bool:
         """Whether another worker may have declared this one dead. Then no job may be started."""
         beats = self._beats
-        return not beats.lease.is_safe(beats.clock())
+        return not beats.window.is_safe(beats.clock())
 
     def begin(self) -> None:
         """Connect and register, on the thread of the beats."""
@@ -163,7 +164,7 @@ class Recovering:
             try:
                 if self._is_in_charge:
                     await self._database.run(retention.prune(self._client.schema.name, self._settings))
-                    await self._database.fetch(working.prune_progress())
+                    await self._database.fetch(prune_progress())
             except Exception as error:  # noqa: BLE001 - whatever goes wrong this time, there is a next one
                 trouble.pause_after(error)
             else:
@@ -181,7 +182,7 @@ class Recovering:
             if self._dead.get(dead.worker_id) is dead:
                 del self._dead[dead.worker_id]
             if not result.is_already_running:
-                self._vain_sweeps.swept(dead, time.monotonic())
+                self._sweep_backoff.swept(dead, time.monotonic())
         self._beats.attended(dead.death for dead in observed)
         await self._follow_lock(is_held=result.is_already_running)
 
@@ -195,7 +196,8 @@ class Recovering:
         return result.recovered_count > 0
 
     async def _carry_out(self, observed: Sequence[Dead] | None, *, finds_orphans: bool) -> SweepStaleWorkersResult:
-        from ferryman.recovery.sweeping import Progress, Sweep, sweep_into  # noqa: PLC0415 - see `run`
+        from ferryman.recovery.sweep_plan import Sweep, SweepProgress  # noqa: PLC0415 - see `run`
+        from ferryman.recovery.sweeping import sweep_into  # noqa: PLC0415 - see `run`
 
         sweep = Sweep(
             schema_name=self._client.schema.name,
@@ -206,7 +208,7 @@ class Recovering:
             finds_orphans=finds_orphans,
             tracing=self._tracing,
         )
-        progress = Progress()
+        progress = SweepProgress()
         try:
             result = await self._database.run(sweep_into(progress, sweep))
         finally:
@@ -220,8 +222,8 @@ class Recovering:
         if not is_held:
             self._held_sweeps.is_free()
         elif self._held_sweeps.is_held(SECONDS_HELD):
-            for row in await self._database.fetch(beating.lock_holders(self._client.schema)):
-                holder = beating.LockHolder(*row)
+            for row in await self._database.fetch(list_lock_holders(self._client.schema)):
+                holder = LockHolder(*row)
                 if holder.lock == "sweep":
                     self._held_sweeps.name(holder)
 
@@ -238,7 +240,7 @@ class Recovering:
     def _take_dead(self, dead: Sequence[Dead]) -> None:
         """Those that are worth a sweep. They are told of again for as long as they are registered."""
         now = time.monotonic()
-        worth_it = [one for one in dead if self._vain_sweeps.is_worth_it(one, now)]
+        worth_it = [one for one in dead if self._sweep_backoff.is_worth_it(one, now)]
         self._dead.update({one.worker_id: one for one in worth_it})
         self._beats.attended(one.death for one in dead if one not in worth_it)
         if self._dead:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from ferryman.context import WorkerContext
-from ferryman.hooks import AfterJobRun, BeforeJobRun, Fail, JobFetch, JobStart, Skip
+from ferryman.hooks import AfterJobRun, BeforeJobRun, JobFetch, JobStart, Reject, Skip
 from ferryman.leases import Lease
 from ferryman.worker.settling.outcomes import (
     Completed,
@@ -166,7 +166,7 @@ class Attempts:
         match await self._hooks.intercept(BeforeJobRun(job=job, worker_id=worker_id, payload=job.payload)):
             case Skip():
                 return Completed(0.0)
-            case Fail(message=message):
+            case Reject(message=message):
                 return Failed(storable_error(message))
             case _:
                 return None
@@ -180,7 +180,7 @@ class Attempts:
         match await self._hooks.intercept(event):
             case Skip():
                 return Completed(seconds)
-            case Fail(message=message):
+            case Reject(message=message):
                 # A batch that failed in part keeps what is left of it.
                 left, crash = (ending.payload_json, ending.crash) if isinstance(ending, Failed) else (None, None)
                 return Failed(storable_error(message), payload_json=left, crash=crash)

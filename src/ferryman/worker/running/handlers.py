@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ferryman.client.lazy import same_queue
+from ferryman.errors import PoolClosedError, WorkerCrashed
 from ferryman.traces import with_trace_of
 from ferryman.worker import sync_points
 from ferryman.worker.running.batch_results import BatchResult
-from ferryman.worker.running.children import (
+from ferryman.worker.running.children.log_records import hand_on
+from ferryman.worker.running.children.messages import (
     ChildAsksKeys,
     ChildDecision,
     ChildFailure,
     ChildLog,
-    ChildOrder,
     ChildProgress,
     ChildUsedLease,
-    NotOursError,
-    PoolClosedError,
-    WorkerCrashed,
-    hand_on,
 )
+from ferryman.worker.running.children.orders import ChildOrder
+from ferryman.worker.running.children.pool import LostBeforeStartError
 from ferryman.worker.running.decisions import batch_ending, decided_by, retry_seconds
 from ferryman.worker.running.django_connections import with_usable_connections
 from ferryman.worker.running.forks import generation, leave_if_forked
@@ -53,7 +52,8 @@ if TYPE_CHECKING:
     from ferryman.traces import Tracing
     from ferryman.worker.claiming.claims import Claim
     from ferryman.worker.running.cancellations import Cancellations
-    from ferryman.worker.running.children import ChildNote, ChildPool
+    from ferryman.worker.running.children.messages import ChildNote
+    from ferryman.worker.running.children.pool import ChildPool
     from ferryman.worker.running.threads import Threads
     from ferryman.worker.settling.outcomes import Interrupted
 
@@ -142,7 +142,7 @@ class Handlers:
         started = time.monotonic()
         try:
             result = await call(claim, context)
-        except NotOursError:
+        except LostBeforeStartError:
             return Unstarted()
         except BaseException as error:  # noqa: BLE001 - nothing that a handler raises may hurt the worker
             leave_if_forked(self._generation, error)

@@ -10,7 +10,7 @@ import msgspec
 
 from ferryman.database.retrying import Retrying
 from ferryman.errors import FerrymanError
-from ferryman.queries import working
+from ferryman.queries.attempt import forget_progress, save_progress
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.settling.outcomes import storable_error
 
@@ -91,12 +91,12 @@ class Progress:
                 for job_id, token, _ in claim.keys
             ]
             self._written.update(claim for claim, _ in told)
-            await self._connection.fetch(working.save_progress(_encoder.encode(rows).decode()))
+            await self._connection.fetch(save_progress(_encoder.encode(rows).decode()))
             for claim, latest in told:
                 if self._told.get(claim) == latest:
                     del self._told[claim]
         if ended:
-            await self._connection.fetch(working.forget_progress([claim.job_id for claim in ended]))
+            await self._connection.fetch(forget_progress([claim.job_id for claim in ended]))
             self._ended.difference_update(ended)
 
     def _note(self, claim: Claim, told: tuple[float, str | None]) -> None:

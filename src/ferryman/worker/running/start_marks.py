@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferryman.database.retrying import Retrying
 from ferryman.errors import FerrymanError
-from ferryman.queries import recovering
+from ferryman.queries.attempt import mark_started
 from ferryman.recovery.policies import must_be_marked
 from ferryman.worker.alarm import Alarm
 
@@ -89,7 +89,7 @@ class StartMarks:
         while wanted := {claim: future for claim, future in wanted.items() if not future.done()}:
             claims = [(claim.job_id, claim.token) for claim in wanted]
             try:
-                rows = await self._connection.fetch(recovering.mark_started(worker_id, claims))
+                rows = await self._connection.fetch(mark_started(worker_id, claims))
             except FerrymanError as error:
                 await asyncio.sleep(self._trouble.pause_after(error))
                 continue

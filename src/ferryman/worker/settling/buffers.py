@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ferryman.database.failures import DATA_ERRORS, sqlstate_of
 from ferryman.database.retrying import Retrying
 from ferryman.errors import DatabaseUnavailableError, FerrymanError, NotConnectedError
-from ferryman.queries.working import LOCK_NOT_AVAILABLE
+from ferryman.queries.settle import LOCK_NOT_AVAILABLE
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.settling.held_up import HeldUp
 from ferryman.worker.settling.outcomes import claimed_in_one_name

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ferryman.errors import FerrymanError
-from ferryman.queries import working
+from ferryman.queries.settle import find_jobs
 from ferryman.worker import sync_points
 from ferryman.worker.duties.background import keep_doing
 from ferryman.worker.settling.buffers import Lane, LendingLane
@@ -240,7 +240,7 @@ class Settler:
         """
         job_ids = [settlement.claim.job_id for settlement in settlements]
         try:
-            rows = await self._connection.fetch(working.find_jobs(job_ids))
+            rows = await self._connection.fetch(find_jobs(job_ids))
         except FerrymanError as error:
             logger.warning(
                 "could not ask who owns %d jobs whose outcomes were not written; retrying: %s",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ferryman.database.steps import Transaction
-from ferryman.queries import working
+from ferryman.queries.settle import PATIENCE, complete_claims, lock_claims, release_claims
 from ferryman.worker.settling.outcomes import Completed, CompletedByHandler, Failed, Interrupted, Snoozed, Unstarted
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ def completion(settlements: Sequence[Settlement]) -> Call:
     for settlement in settlements:
         if settlement.claim.later_tokens:
             claims += settlement.claim.keys[1:]
-    return working.complete_claims(settlements[0].claim.worker_id, claims, patience=working.PATIENCE)
+    return complete_claims(settlements[0].claim.worker_id, claims, patience=PATIENCE)
 
 
 def giving_back(settlements: Sequence[Settlement]) -> Call:
     """Give jobs back that were not completed. All of them were claimed in one name."""
     releases = [_release(settlement, token) for settlement in settlements for _, token, _ in settlement.claim.keys]
     encoded = _encoder.encode(releases).decode()
-    return working.release_claims(settlements[0].claim.worker_id, encoded, patience=working.PATIENCE)
+    return release_claims(settlements[0].claim.worker_id, encoded, patience=PATIENCE)
 
 
 def settling_what_is_free(
@@ -42,7 +42,7 @@ def settling_what_is_free(
     """Lock what nobody else has locked, and settle that: what comes back of the call, and what was left out."""
     yield Transaction()
     keys = [key for settlement in settlements for key in settlement.claim.keys]
-    rows = yield working.lock_claims(settlements[0].claim.worker_id, keys)
+    rows = yield lock_claims(settlements[0].claim.worker_id, keys)
     busy = {job_id for (job_id,) in rows}
     free = [settlement for settlement in settlements if settlement.claim.job_id not in busy]
     written: Sequence[Row] = ()

@@ -1,11 +1,11 @@
--- add_job: store one job and give its row back; never an empty row.
+-- add_job: store one job and return its row, never an empty one.
 --
--- A job without a key, and unsafe_dedupe, are one statement here. Everything else about keys is add_jobs' business.
+-- One statement stores a job without a key, or with unsafe_dedupe. add_jobs does everything else about keys.
 --
--- Locks: the tables of tasks and queues as any writer does, even when nothing new is written there, so that a clean-up
--- can hold producers off with a table lock; with unsafe_dedupe, the row that has the key.
+-- Locks: the tables of tasks and queues, as any writer does, even if no row is written there, so that a clean-up can
+-- block producers with a table lock; with unsafe_dedupe, the row that has the key.
 --
--- The label of the block says whose body this is, and which edition.
+-- The label of the block says that this body is Ferryman's, and which edition.
 create or replace function :schema.add_job(
     identifier text,
     payload json default null,
@@ -53,8 +53,8 @@ begin
         return stored;
     end if;
 
-    -- Another transaction may be introducing the same task or queue: waiting for it leaves us without its id, which
-    -- only the next statement sees.
+    -- Another transaction may be adding the same task or queue. This statement waits for it but cannot see the new id,
+    -- which only the next statement sees.
     for attempt in 1..10 loop
         with known_task as (
             select id from :schema._private_tasks where identifier operator(pg_catalog.=) add_job.identifier

@@ -1,13 +1,13 @@
--- add_jobs: store many jobs at once and give their rows back, one for each spec, in the order of the specs.
+-- add_jobs: store many jobs at once and return their rows, one for each spec, in the order of the specs.
 --
--- A key that is taken is never lost: if its job waits, that job is overwritten; if its job is running or out of
--- attempts, that job is retired (it loses its key and all further attempts) and a new one is stored. Specs of one call
--- that share a key are applied one after the other.
+-- A job with a used key is never lost. If the job that has the key waits, it is overwritten. If that job is running or
+-- out of attempts, it is retired (it loses its key and all further attempts) and a new job is stored. Specs of one call
+-- with the same key are applied one after the other.
 --
--- Locks: keys are visited in one order, bytewise, so that two producers with the same keys queue up instead of blocking
--- each other. The upsert waits for a claim of the row in flight and then looks at what the claim left behind. It finds
--- the row by the unique index, whatever the planner believes about the size of the table. The tables of tasks and queues
--- are locked as any writer does, even when nothing new is written there.
+-- Locks: keys are visited in one order, bytewise, so that two producers with the same keys wait in line and never for
+-- each other. The upsert waits for a claim of the row that is under way, and then sees what the claim has written. It
+-- finds the row by the unique index, whatever size the planner believes the table to have. The tables of tasks and
+-- queues are locked as any writer does, even if no row is written there.
 --
 -- The specs are read through a subselect, so that the planner cannot count them: it would plan every call anew.
 create or replace function :schema.add_jobs(
@@ -31,7 +31,7 @@ begin
         return;
     end if;
 
-    -- Only what is missing: an insert that meets a conflict uses up a number of a sequence that ends at 2^31.
+    -- Only missing rows: an insert that meets a conflict uses a number of a sequence that ends at 2^31.
     insert into :schema._private_tasks (identifier)
     select distinct spec.identifier
     from pg_catalog.unnest((select add_jobs.specs)) as spec
@@ -67,7 +67,7 @@ begin
             pg_catalog.unnest((select add_jobs.specs)) with ordinality as spec (
                 identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, place
             )
-            -- A task that was deleted just now fails the call by its NOT NULL, where an inner join would lose the job.
+            -- If a task was deleted just now, the NOT NULL constraint fails the call. An inner join would lose the job.
             left join :schema._private_tasks as task on task.identifier operator(pg_catalog.=) spec.identifier
             left join :schema._private_job_queues as queue on queue.queue_name operator(pg_catalog.=) spec.queue_name
         order by spec.place
@@ -85,7 +85,7 @@ begin
     results := pg_catalog.array_fill(cast(null as :schema._private_jobs), array[pg_catalog.cardinality(add_jobs.specs)]);
 
     -- Each turn takes the first spec of each key that is not stored yet. Nearly always there is one turn. Another
-    -- follows for keys that occur again, and for keys whose job was retired: nobody else gets those before we end.
+    -- follows for keys that occur again, and for keys whose job was retired: those stay ours until the transaction ends.
     missing := keyed;
     for turn in 1..2 operator(pg_catalog.*) keyed loop
         select pg_catalog.array_agg(first.spec order by (first.spec).job_key collate pg_catalog."C"),
@@ -132,7 +132,7 @@ begin
                     select
                         excluded.task_id,
                         excluded.job_queue_id,
-                        -- Two arrays become one, as text: a detour over jsonb would fail on \u0000 ever after.
+                        -- Two arrays are joined as text: jsonb would reject \u0000.
                         case
                             when
                                 pg_catalog.json_typeof(existing.payload) operator(pg_catalog.<>) 'array'
@@ -162,9 +162,8 @@ begin
                         pg_catalog.now()
                     where existing.is_available
                     union all
-                    -- It is running or out of attempts: retire it. Dated by the clock and not by the begin of this
-                    -- transaction, because a job that was retired while it ran is told by having changed since it
-                    -- was locked.
+                    -- It is running or out of attempts: retire it. It is dated by the clock and not by the start of this
+                    -- transaction: a job that was retired while it ran is recognised by a change after its lock.
                     select
                         existing.task_id,
                         existing.job_queue_id,
@@ -182,7 +181,7 @@ begin
                 )
             returning *
         loop
-            -- One row for each spec of this turn, in their order; a retired job is the one that has lost its key.
+            -- One row for each spec of this turn, in their order. A retired job is the one without a key.
             nth := nth operator(pg_catalog.+) 1;
             if stored.key is not null then
                 results[places[nth]] := stored;
@@ -196,7 +195,7 @@ begin
         raise exception using errcode = '40001', message = 'a job with a key could not be stored; try again';
     end if;
 
-    -- Specs without a key are a call of their own, whose rows go into the places that are left.
+    -- One more call stores the specs without a key. Its rows fill the remaining places of the result.
     if keyed operator(pg_catalog.<) pg_catalog.cardinality(results) then
         nth := 0;
         for stored in

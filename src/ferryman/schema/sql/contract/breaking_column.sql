@@ -1,2 +1,2 @@
--- A ledger that was made beforehand after an old recipe has no such column yet.
+-- Add the column to a ledger that was made beforehand by an old recipe.
 alter table :schema.migrations add column breaking boolean not null default false;

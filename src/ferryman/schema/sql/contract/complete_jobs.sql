@@ -1,7 +1,7 @@
--- complete_jobs: delete jobs that nobody is running, by hand.
+-- complete_jobs: delete jobs by hand, unless a worker runs them.
 --
--- A lock older than four hours counts as forgotten. A queue that is held under the same forgotten lock is freed with its
--- job: only the worker that took it would do so otherwise, and that worker is gone.
+-- A lock older than four hours counts as forgotten. The queue of such a job is freed too if it is held under the same
+-- lock: only the worker that took it would free it otherwise, and that worker is gone.
 --
 -- Locks: the rows of the jobs, then those of such queues.
 create or replace function :schema.complete_jobs(job_ids bigint[]) returns setof :schema._private_jobs

@@ -1,4 +1,4 @@
--- force_unlock_workers: let go of everything that these workers hold, whether they live or not. Attempts stay used.
+-- force_unlock_workers: unlock all jobs and queues of these workers, even if the workers are alive. Attempts stay used.
 --
 -- Locks: the rows of the jobs, then those of the queues.
 create or replace function :schema.force_unlock_workers(worker_ids text[]) returns void

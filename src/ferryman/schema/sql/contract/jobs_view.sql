@@ -1,4 +1,4 @@
--- The public view: stable between versions, and without payloads, which may be secret or large.
+-- The public view. It is stable between versions, and has no payloads, which may be secret or large.
 create view :schema.jobs as
 select
     jobs.id,

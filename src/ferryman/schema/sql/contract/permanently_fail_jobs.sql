@@ -1,4 +1,4 @@
--- permanently_fail_jobs: use up all attempts of jobs that nobody is running. Locks: their rows.
+-- permanently_fail_jobs: use all attempts of jobs, unless a worker runs them. Locks: their rows.
 create or replace function :schema.permanently_fail_jobs(job_ids bigint[], error_message text default null)
 returns setof :schema._private_jobs
 language sql

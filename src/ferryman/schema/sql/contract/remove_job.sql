@@ -1,10 +1,10 @@
 -- remove_job: make sure that the job with this key does not start any more.
 --
 -- A waiting job is deleted. A running one is retired: it loses its key and all further attempts, but may finish. A lock
--- older than four hours counts as forgotten, as everywhere in Graphile; its queue is then freed too, if it is held under
--- the same forgotten lock, since nobody else will do it.
+-- older than four hours counts as forgotten, as everywhere in Graphile. The queue of such a job is freed too if it is
+-- held under the same lock, since nothing else would free it.
 --
--- Locks: the row of the job first, so that the decision holds; then the row of its queue, the order of a completion.
+-- Locks: the row of the job first, so that the decision holds; then the row of its queue, in the order of a completion.
 create or replace function :schema.remove_job(job_key text) returns :schema._private_jobs
 language plpgsql
 strict

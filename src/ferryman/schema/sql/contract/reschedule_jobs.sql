@@ -1,4 +1,4 @@
--- reschedule_jobs: change when, how soon and how often jobs that nobody is running are tried; null leaves a value as it
+-- reschedule_jobs: change run_at, priority and attempts of jobs, unless a worker runs them. A null leaves a value as it
 -- is. Locks: their rows.
 create or replace function :schema.reschedule_jobs(
     job_ids bigint[],

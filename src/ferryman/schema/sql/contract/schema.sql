@@ -1,2 +1,2 @@
--- Only where the schema is absent: PostgreSQL asks for the right to create schemas even when there is nothing to do.
+-- Made only if it is absent: PostgreSQL asks for the right to create schemas even if the schema exists.
 create schema :schema;

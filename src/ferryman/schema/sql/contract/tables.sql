@@ -39,7 +39,7 @@ create table :schema._private_tasks (
     constraint tasks_identifier_check check (length(identifier) <= 128)
 );
 
--- No foreign keys to tasks and queues: jobs come and go too fast to lock their parents.
+-- No foreign keys to tasks and queues: each new job would lock its parents.
 create table :schema._private_jobs (
     id bigint
         constraint jobs_id_not_null1 not null

@@ -1,10 +1,9 @@
--- What became of the jobs that dead workers held: one row for each time that a job was recovered, or that the child process
--- of a job died.
+-- The crashes of jobs: one row for each time that a sweep recovered a job, or that the child process of a job died.
 --
--- attempt    the count of attempts while the dead worker held the job
--- started    whether the job had begun to run; null when that cannot be known
+-- attempt    the job's attempts while the dead worker held it
+-- started    whether the job had started; null if that cannot be known
 -- decision   requeue, retry, fail, poisoned, given back, superseded, reschedule or backoff
--- reason     why the worker was taken for dead: session lost, silent, unregistered or by hand; or child process died
+-- reason     why the worker was declared dead: session lost, silent, unregistered or by hand; or child process died
 --
 -- The indexes serve the crash count of a job and the removal of old rows.
 create table :schema._ferryman_crashes (

@@ -1,10 +1,13 @@
--- From the head of one queue to the head of the next, past all that stand behind the first. Jobs of the same priority and
--- run_at stand in the order of their ids, as they must run.
+-- An index by queue. A claim steps from the first job of one queue to the first of the next, past all jobs behind it.
+-- Jobs with the same priority and run_at are in the order of their ids, in which they must run.
 --
--- Extension 4 once made this index without the id. Nobody misses it meanwhile: all is one transaction.
--- Locks: the table of jobs, against everybody, until the index is built: about a second for each million jobs that wait in
--- queues. The lock is asked for at once, not after a weaker one, since two who raise their locks wait for each other. Who
--- asks for it holds up all who come after: so not for longer than a tenth of a second, and the change is tried again later.
+-- Extension 4 once made this index without the id. All of this is one transaction, so no statement runs without the
+-- index.
+--
+-- Locks: the table of jobs, against everything, until the index is built: about a second for each million jobs with a
+-- queue. It takes the strong lock at once, as two sessions that raise a weaker one would wait for each other. While it
+-- waits for the lock, all later statements wait behind it: so it waits a tenth of a second at most, and the change is
+-- tried again later.
 set local lock_timeout = '100ms';
 lock table :schema._private_jobs in access exclusive mode;
 drop index if exists :schema._ferryman_jobs_by_queue;

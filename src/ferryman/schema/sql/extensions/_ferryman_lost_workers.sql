@@ -1,7 +1,7 @@
--- What is kept of workers that were found dead. An id that is swept once more has its row brought up to date.
+-- Workers that were declared dead. A worker that is swept again has its row updated.
 --
 -- started_at, last_heartbeat_at, metadata   as the worker had registered them; null if it was not registered
--- recovered_jobs                            how many jobs were taken from it, all sweeps together
+-- recovered_jobs                            the jobs that were recovered from it, in all sweeps together
 create table :schema._ferryman_lost_workers (
     worker_id text primary key,
     started_at timestamptz,

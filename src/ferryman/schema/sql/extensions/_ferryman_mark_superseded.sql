@@ -1,14 +1,14 @@
--- Marks a job that must end with the claim it has: its key was used again or removed, or somebody failed it for good. See
--- is_superseded.sql, which reads the mark.
+-- A trigger that marks a superseded job, which must end with the claim it has: its key was used again or removed, or it
+-- was failed for good. parts/is_superseded.sql reads the mark.
 --
--- All who do one of these things set the key or the error of a job that is locked, and leave it locked and without attempts:
--- in functions of Node, of Rust and of ours. A claim sets neither, and a settlement unlocks. The trigger comes after the row
--- and not before it, where PostgreSQL would lock each row that is claimed once more. Instead the row is written twice, but
--- only where this happens.
+-- Each of these changes sets the key or the error of a locked job, and leaves it locked and without attempts, in the
+-- functions of Node, of Rust and of ours. A claim sets neither, and a settlement unlocks. It is an AFTER trigger: with
+-- a BEFORE trigger, PostgreSQL would lock each claimed row once more. So a row is written twice, but only when it is
+-- superseded.
 --
--- Locks: the table of jobs, against everybody who writes, while it is read once: about half a second for each million jobs. Who
--- asks for the lock holds up all who come after: so not for longer than a tenth of a second, and the change is tried again
--- later.
+-- Locks: the table of jobs, against writers, while it is read once: about half a second for each million jobs. While it
+-- waits for the lock, all later writers wait behind it: so it waits a tenth of a second at most, and the change is
+-- tried again later.
 set local lock_timeout = '100ms';
 lock table :schema._private_jobs in share row exclusive mode;
 
@@ -21,7 +21,7 @@ begin
     set
         flags = coalesce(job.flags, '{}') || jsonb_build_object(
             'ferryman:superseded',
-            -- include: ferryman.queries.superseded_claim
+            -- include: parts/superseded_claim
         )
     where job.id = new.id;
     return null;
@@ -34,8 +34,8 @@ for each row
 when (old.locked_at is not null and new.locked_at is not null and new.attempts >= new.max_attempts)
 execute function :schema._ferryman_mark_superseded();
 
--- Jobs that were superseded before today get their mark from the trigger too. They are told by their clocks, as they were
--- until now, and by the table of Rust's revision 22.
+-- The trigger also marks jobs that were superseded before it existed. They are recognised by their timestamps, as before
+-- this extension, and by the table of Rust's revision 22.
 update :schema._private_jobs
 set last_error = last_error
 where key is null and attempts >= max_attempts and updated_at > locked_at;

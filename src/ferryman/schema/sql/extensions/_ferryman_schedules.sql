@@ -1,11 +1,11 @@
--- Crontabs that are kept in the database: added, changed, paused and removed while workers run.
+-- Crontabs kept in the database. Clients add, change, pause and remove them while workers run.
 --
 -- timing         the five fields of a crontab, such as 0 8 * * *
--- fill_seconds   how far back minutes are made up for when no worker ran; null not at all
--- active_since   minutes before this never fire: it was added, resumed, or given another timing then
+-- fill_seconds   how far back missed minutes still fire, after a time without workers; null for not at all
+-- active_since   when it was added or resumed, or its timing was changed; minutes before this never fire
 -- revision       grows with each change, so that a worker never acts on what it read before
 --
--- When a crontab last fired is kept in _private_known_crontabs, where Node's workers keep it too.
+-- The minute at which a crontab last fired is in _private_known_crontabs, where Node's workers keep it too.
 create table :schema._ferryman_schedules (
     identifier text primary key,
     timing text not null,

@@ -1,8 +1,9 @@
--- What a crash means for the jobs of a task, for sweepers that do not know the task. Written by workers when they start.
+-- What a crash means for the jobs of each task, for sweepers that do not know the task. Workers write it when they
+-- start.
 --
--- on_crash   requeue, retry or fail; null leaves it to whoever sweeps
--- retry_*    the delay after a crash that uses up the attempt: base + step x attempts, no longer than most, give or take
---            the jitter (a part of it); all null for Graphile's own delay
+-- on_crash   requeue, retry or fail; null to leave it to the sweeper
+-- retry_*    the delay after a crash that uses the attempt: base + step x attempts, at most `most`, plus or minus the
+--            jitter (a fraction of it); all null for Graphile's own delay
 create table :schema._ferryman_task_policies (
     task_identifier text primary key,
     on_crash text check (on_crash in ('requeue', 'retry', 'fail')),

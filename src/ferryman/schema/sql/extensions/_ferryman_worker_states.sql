@@ -1,11 +1,11 @@
--- What workers were doing, a row with each of their heartbeats. Written by pulse_parts.sql.
+-- The states of workers: one row for each heartbeat, written by parts/pulse.sql.
 --
--- slots, running              how many jobs it may run at once, and ran
--- done, failed                attempts that have ended well and badly since it started
--- rss_bytes                   the memory of its process; null where that cannot be read
+-- slots, running              how many jobs the worker could run at once, and how many it ran
+-- done, failed                attempts that succeeded and failed since the worker started
+-- rss_bytes                   the memory of its process; null if that cannot be read
 -- loop_lag_seconds            how long its event loop took to answer; null before the first answer
 --
--- The indexes serve the story of one worker and the removal of old rows.
+-- The indexes serve the history of one worker and the removal of old rows.
 create table :schema._ferryman_worker_states (
     id bigint generated always as identity primary key,
     worker_id text not null,

@@ -1,4 +1,4 @@
--- Workers that are alive, with the shape that the Rust system gives this table.
+-- The registered workers. The Rust system makes this table with the same columns.
 create table :schema._private_workers (
     id text primary key,
     last_heartbeat_at timestamptz not null,

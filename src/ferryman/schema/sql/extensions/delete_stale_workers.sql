@@ -1,4 +1,4 @@
--- delete_stale_workers: forget workers whose jobs have been recovered.
+-- delete_stale_workers: delete the rows of workers whose jobs have been recovered.
 create function :schema.delete_stale_workers(worker_ids text[]) returns void
 language sql
 set search_path = pg_catalog, pg_temp

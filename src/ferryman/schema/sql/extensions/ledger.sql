@@ -1,7 +1,7 @@
--- Which of our own extensions are installed. Graphile's own table of migrations is not ours to write in.
+-- The ledger of Ferryman's extensions. We never write to Graphile's own table of migrations.
 --
--- made: the objects that this extension created, because some names are shared with the Rust system and may have been
--- there before; only what we made is ever dropped.
+-- made: the objects that this extension created. The Rust system uses some of their names and may have created them
+-- before; only the objects that we made are ever dropped.
 create table :schema._ferryman_migrations (
     id integer primary key,
     name text not null,

@@ -1,4 +1,5 @@
--- list_orphan_locked_workers: unregistered holders of a job or queue for longer than the threshold.
+-- list_orphan_locked_workers: list workers that are not registered and have held a job or queue for longer than the
+-- threshold.
 --
 -- Not all of them are dead: a Node worker never registers.
 create function :schema.list_orphan_locked_workers(stale_threshold interval) returns table (worker_id text)

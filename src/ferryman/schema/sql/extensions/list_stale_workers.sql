@@ -1,4 +1,5 @@
--- list_stale_workers: registered workers whose last beat is older than the threshold, by the clock of the database.
+-- list_stale_workers: list registered workers whose last heartbeat is older than the threshold, by the database's
+-- clock.
 create function :schema.list_stale_workers(stale_threshold interval) returns table (worker_id text)
 language sql
 set search_path = pg_catalog, pg_temp

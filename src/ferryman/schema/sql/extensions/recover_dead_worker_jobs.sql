@@ -1,7 +1,6 @@
--- recover_dead_worker_jobs: give back what dead workers hold, and say how many jobs that were.
+-- recover_dead_worker_jobs: give back the jobs of dead workers, and return how many there were.
 --
--- The attempt is given back as well, but not to a superseded job: it must not come back to life beside its successor. See
--- is_superseded.sql.
+-- The attempt is restored, except for a superseded job, which must not run beside its successor (parts/is_superseded.sql).
 --
 -- Locks: the rows of the jobs, then those of the queues.
 create or replace function :schema.recover_dead_worker_jobs(worker_ids text[], recovery_delay interval default '0 seconds')
@@ -16,7 +15,7 @@ begin
     set
         attempts = case
             when
-                -- include: ferryman.queries.is_superseded
+                -- include: parts/is_superseded
                 then job.attempts
             else greatest(0, job.attempts - 1)
         end,

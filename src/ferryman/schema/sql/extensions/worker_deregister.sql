@@ -1,4 +1,4 @@
--- worker_deregister: forget a worker that ended in good order.
+-- worker_deregister: delete the row of a worker that has shut down.
 create function :schema.worker_deregister(worker_id text) returns void
 language sql
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- worker_heartbeat: register a worker, or say that it still lives. Without metadata the old metadata stay.
+-- worker_heartbeat: register a worker, or update its heartbeat. Without metadata, the old metadata stays.
 create function :schema.worker_heartbeat(worker_id text, metadata json default null) returns void
 language sql
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
-"""The clients of handlers in a child process, over connections of its own."""
+"""The clients of handlers in a child process, which has connections of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class ChildClients:
     """One blocking client for all jobs of this process, and an async one for each job that has an event loop.
 
-    Tasks are known to them as far as this process has imported their modules. Hooks stay with the worker.
+    They know the tasks whose modules this process has imported. Hooks run in the worker only.
     """
 
     def __init__(self) -> None:
@@ -26,9 +26,9 @@ class ChildClients:
         self._blocking: LazySyncClient | None = None
 
     def blocking(self, queue: Mapping[str, Any]) -> LazySyncClient:
-        """The client for a plain function; it connects when it is first used.
+        """Return the client for a plain function. It connects when it is first used.
 
-        queue: of the worker's client, from `same_queue`
+        queue: the keywords of the worker's client, from `same_queue`
         """
         if self._blocking is None or self._queue != queue:
             self.close()
@@ -38,7 +38,7 @@ class ChildClients:
         return self._blocking
 
     def for_this_loop(self, queue: Mapping[str, Any]) -> LazyClient:
-        """A client for an async function; to be closed before its event loop ends."""
+        """Return a client for an async function. The caller closes it before its event loop ends."""
         return LazyClient(**queue, tasks=self._known_tasks())
 
     def close(self) -> None:

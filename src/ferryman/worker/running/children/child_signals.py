@@ -1,4 +1,4 @@
-"""Signals to a child: whether it ends is its parent's decision."""
+"""Signals in a child: only its worker can end it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SHIELDED = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
 class Terminated(SystemExit):
-    """The parent wants this child to end; whatever the task has to tidy up is tidied up on the way."""
+    """The worker ends this child. As an exception, it lets the task clean up."""
 
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Hold signals back while a child is started: it inherits that, and has time to learn what to do with them."""
+    """Block signals while a child is started. It inherits the mask, until it has set its own handlers."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SHIELDED)
     try:
         yield
@@ -30,20 +30,21 @@ def held_back() -> Iterator[None]:
 def obey_only_the_parent(channel: socket.socket) -> None:
     """Ignore the signals that stop a whole service at once: the worker gives its jobs time to finish.
 
-    Ctrl-C and `systemctl stop` signal every process that they see. A SIGTERM counts only when the parent has closed its
-    half of the channel before. Handlers, not SIG_IGN, which programs that a task starts would inherit.
+    Ctrl-C and `systemctl stop` signal every process of a service. A SIGTERM ends this child only if the worker has
+    closed its half of the channel before. The signals get handlers and not SIG_IGN, which programs that a task starts
+    would inherit.
     """
     signal.signal(signal.SIGINT, lambda *_: None)
-    signal.signal(signal.SIGTERM, lambda *_: _leave_if_told(channel))
+    signal.signal(signal.SIGTERM, lambda *_: _exit_if_closed(channel))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SHIELDED)
 
 
-def _leave_if_told(channel: socket.socket) -> None:
+def _exit_if_closed(channel: socket.socket) -> None:
     try:
-        is_told = channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        is_closed = channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
     except BlockingIOError:
-        is_told = False
-    except OSError:  # the task closed the channel under us, and the parent gave up on this child
-        is_told = True
-    if is_told:
+        is_closed = False
+    except OSError:  # the task closed the channel, and the worker gave up on this child
+        is_closed = True
+    if is_closed:
         raise Terminated(128 + signal.SIGTERM)

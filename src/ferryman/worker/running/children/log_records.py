@@ -1,8 +1,8 @@
-"""Carries log records from a child to its worker, which has the handlers.
+"""Sends log records from a child to its worker, whose handlers write them.
 
-The worker tells with each order which levels are wanted; nothing else leaves the child. Records are plain values by
-then: what they say was worked out in the child. A task whose module configures logging by itself replaces our handler,
-and its records go where it wants them.
+Each order says which levels the worker wants; other records do not leave the child. A record is sent as plain values,
+with its message already formatted. A task whose module configures logging itself may remove the handler defined here;
+its records then go to its own handlers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _formatter = logging.Formatter()
 
 
 class LogLevels(msgspec.Struct, frozen=True):
-    """Which records a worker wants.
+    """The levels of a worker's loggers, so that its children send the same records.
 
     by_logger: the levels that were set; the root logger's name is empty
-    disabled: the level up to which everything is off, whatever loggers say; see `logging.disable`
+    disabled: the level up to which all records are dropped; see `logging.disable`
     """
 
     by_logger: Mapping[str, int]
@@ -37,14 +37,14 @@ class LogLevels(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_this_process(cls) -> LogLevels:
-        """What is wanted here."""
+        """Return the levels of this process."""
         root = logging.getLogger()
         loggers = [*root.manager.loggerDict.items()]
         levels = {name: each.level for name, each in loggers if isinstance(each, logging.Logger) and each.level}
         return cls({"": root.level, **levels}, root.manager.disable)
 
-    def hold(self, instead_of: LogLevels | None) -> None:
-        """Let them hold in this process, and those that held before no longer."""
+    def apply(self, instead_of: LogLevels | None) -> None:
+        """Set these levels in this process, and unset those that were applied before."""
         before = {} if instead_of is None else instead_of.by_logger
         for name in before.keys() - self.by_logger.keys():
             logging.getLogger(name).setLevel(logging.NOTSET)
@@ -56,39 +56,39 @@ class LogLevels(msgspec.Struct, frozen=True):
 
 
 class LogCarrier(logging.Handler):
-    """The handler of a child's root logger."""
+    """The handler of a child's root logger: sends records to the worker."""
 
     def __init__(self) -> None:
         super().__init__()
         self._process = os.getpid()
         self._levels: LogLevels | None = None
-        self._tell: Callable[[ChildNote], None] | None = None
+        self._send: Callable[[ChildNote], None] | None = None
 
-    def begin(self, levels: LogLevels, tell: Callable[[ChildNote], None]) -> None:
-        """Carry the records of one order."""
-        levels.hold(instead_of=self._levels)
+    def begin(self, levels: LogLevels, send: Callable[[ChildNote], None]) -> None:
+        """Send the records of the next order."""
+        levels.apply(instead_of=self._levels)
         self._levels = levels
-        self._tell = tell
+        self._send = send
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a record. A process that the task has forked has no worker to send it to."""
+        """Send a record. A process that the task has forked has no worker, so it prints serious ones to stderr."""
         if os.getpid() != self._process:
             if logging.lastResort is not None and record.levelno >= logging.lastResort.level:
                 logging.lastResort.handle(record)
             return
         try:
-            if self._tell is not None:
-                self._tell(ChildLog(_plain(record)))
-        except Exception:  # noqa: BLE001 - as every handler does: a message that cannot be made hurts nobody
+            if self._send is not None:
+                self._send(ChildLog(_plain(record)))
+        except Exception:  # noqa: BLE001 - as in every handler: a message that cannot be made does not fail the task
             self.handleError(record)
 
 
 def hand_on(note: ChildLog) -> None:
-    """In the worker: give a record to whoever wants it here."""
+    """Handle a child's record in the worker, by the loggers and handlers of this process."""
     record = logging.makeLogRecord(dict(note.fields))
     logger = logging.getLogger(record.name)
     if logger.isEnabledFor(record.levelno):
-        with contextlib.suppress(Exception):  # a filter may raise anything, which is no fault of the job
+        with contextlib.suppress(Exception):  # a filter may raise anything, which is not the job's fault
             logger.handle(record)
 
 
@@ -100,7 +100,7 @@ def _plain(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _as_plain(value: object) -> object:
-    """What a worker can make of a value whose class it may not have."""
+    """Return a plain value in the place of one whose class the worker may not have."""
     try:
         return int(value) if isinstance(value, int) else str(value)
     except Exception:  # noqa: BLE001 - a broken __str__ must not cost the message

@@ -1,7 +1,7 @@
-"""What a child sends to its worker: JSON, so that nothing of a child is ever run in its worker.
+"""The messages that a child sends to its worker: results and notes, as JSON.
 
-A child that was broken into can send whatever it likes. The worker reads plain values of known types, and makes no room
-for more than `ChildOrder.largest_answer` bytes.
+A child that was broken into can send anything. So the worker reads only plain values of known types, and at most
+`ChildOrder.largest_answer` bytes of them: it never runs code that comes from a child.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ import msgspec
 
 from ferryman.discreet import Discreet
 from ferryman.payloads import encode_foreign
-from ferryman.worker.running.children.framing import UnreadableError
 from ferryman.worker.settling.outcomes import Failed, Snoozed, describe, storable_error
 
 MAX_RESULT_BYTES = 16 * 1024 * 1024
-"""The largest value that can leave a child, as JSON; a payload that is larger can come back, too."""
+"""The largest value that can leave a child, as JSON. A larger payload can come back too."""
 MAX_NOTE_BYTES = 1024 * 1024
 """The largest log record."""
 _NULL = msgspec.Raw(b"null")
 
 
+class UnreadableError(Exception):
+    """A child sent a message that its worker does not read."""
+
+
 class ChildSuccess(Discreet, frozen=True, tag_field="type", tag="success"):
     """The task returned.
 
-    value_json: what it returned; read only if somebody asks for `value`
+    value_json: what the task returned; decoded only when `value` is read
     """
 
     value_json: msgspec.Raw
@@ -42,7 +45,7 @@ class ChildSuccess(Discreet, frozen=True, tag_field="type", tag="success"):
 
     @classmethod
     def of(cls, value: object) -> Self:
-        """A result. `TypeError` or a kin of it when JSON cannot hold the value."""
+        """Return the result with this value. Raises `TypeError` or a similar error when JSON cannot hold the value."""
         return cls(msgspec.Raw(msgspec.json.encode(value, enc_hook=encode_foreign)))
 
     @property
@@ -52,12 +55,12 @@ class ChildSuccess(Discreet, frozen=True, tag_field="type", tag="success"):
 
 
 class ChildDecision(Discreet, frozen=True, kw_only=True, tag_field="type", tag="decision"):
-    """The task decided about its job: by `Fail`, `Retry` or `Snooze`, or as a batch task about its items.
+    """The task decided what happens to its job: by `Fail`, `Retry` or `Snooze`, or as a batch task about its items.
 
-    error: what goes on record; None for a snooze, which is no failure
+    error: the text for `last_error`; None for a snooze, which is not a failure
     delay: seconds until the job runs again; None for the usual delay
     is_final: True if the job failed for good
-    payload: what the next attempt works on instead; null leaves the payload as it is
+    payload: the payload of the next attempt; null leaves it as it is
     """
 
     error: str | None
@@ -67,7 +70,7 @@ class ChildDecision(Discreet, frozen=True, kw_only=True, tag_field="type", tag="
 
     @classmethod
     def of(cls, ending: Failed | Snoozed) -> Self:
-        """The decision that has this ending."""
+        """Return the decision that leads to this ending."""
         if isinstance(ending, Snoozed):
             return cls(error=None, delay=ending.delay)
         payload = _NULL if ending.payload_json is None else msgspec.Raw(ending.payload_json)
@@ -75,7 +78,7 @@ class ChildDecision(Discreet, frozen=True, kw_only=True, tag_field="type", tag="
 
     @property
     def ending(self) -> Failed | Snoozed:
-        """What it means for the job."""
+        """How the attempt ended."""
         if self.error is None:
             return Snoozed(self.delay or 0.0)
         payload_json = bytes(self.payload).decode()
@@ -86,10 +89,10 @@ class ChildDecision(Discreet, frozen=True, kw_only=True, tag_field="type", tag="
 class ChildFailure(Discreet, frozen=True, kw_only=True, tag_field="type", tag="failure"):
     """The task raised, or could not be run.
 
-    error_type: the qualified name of the exception's class; built-in ones have no module
+    error_type: the qualified name of the exception's class; without a module for built-in ones
     message: the text of the exception
-    traceback_text: as Python prints it, from the first frame that is the user's
-    delay: seconds that the task's retry policy wants before the next attempt; None for the usual delay
+    traceback_text: the traceback as Python prints it, from the first frame of the user's code on
+    delay: seconds before the next attempt, by the task's retry policy; None for the usual delay
     """
 
     error_type: str
@@ -102,7 +105,7 @@ class ChildFailure(Discreet, frozen=True, kw_only=True, tag_field="type", tag="f
 
     @classmethod
     def of(cls, error: BaseException, message: str | None = None, delay: float | None = None) -> Self:
-        """Describe an exception; `message` takes the place of its text."""
+        """Describe an exception. `message` replaces its text."""
         return cls(
             error_type=_name(type(error)),
             message=storable_error(_text(error) if message is None else message),
@@ -112,40 +115,40 @@ class ChildFailure(Discreet, frozen=True, kw_only=True, tag_field="type", tag="f
 
     @classmethod
     def saying(cls, message: str) -> Self:
-        """A failure that is not an exception of the task."""
+        """Return a failure that is not an exception of the task."""
         return cls(error_type="TypeError", message=message, traceback_text=f"TypeError: {message}\n")
 
 
 ChildResult: TypeAlias = ChildSuccess | ChildDecision | ChildFailure
-"""How an order ended."""
+"""How an order ended: the last message about it."""
 
 
 class ChildProgress(msgspec.Struct, frozen=True, tag_field="type", tag="progress"):
-    """How far the task is."""
+    """The task set its progress."""
 
     fraction: float
     message: str | None
 
 
 class ChildUsedLease(msgspec.Struct, frozen=True, tag_field="type", tag="used_lease"):
-    """The task has completed its job in a transaction of its own."""
+    """The task completed its job in its own transaction."""
 
 
 class ChildLog(msgspec.Struct, frozen=True, tag_field="type", tag="log"):
-    """The task, or something that it uses, has logged.
+    """The task, or a library that it uses, wrote a log record.
 
-    fields: those of a `logging.LogRecord`, as plain values
+    fields: the attributes of the `logging.LogRecord`, as plain values
     """
 
     fields: Mapping[str, str | int | float | bool | None]
 
 
 class ChildAsksKeys(msgspec.Struct, frozen=True, tag_field="type", tag="asks_keys"):
-    """The task wants to complete its job, and needs to know the claim as it is by now. It waits for the answer."""
+    """The task is about to complete its job, and asks for the current keys of its claim. It waits for the answer."""
 
 
 ChildNote: TypeAlias = ChildProgress | ChildUsedLease | ChildLog | ChildAsksKeys
-"""What a child tells while its task runs."""
+"""A message that a child sends before the result."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(
@@ -154,19 +157,19 @@ _decoder = msgspec.json.Decoder(
 
 
 def encode_result(result: ChildResult, what: object, limit: int) -> bytes:
-    """The result as a message; a failure in its place if it is larger than `limit` bytes."""
+    """Encode a result. A value or payload of more than `limit` bytes is left out, and the message says so."""
     match result:
         case ChildSuccess(value_json=value) if (size := len(bytes(value))) > limit:
-            told = f"{what} returned a value of {size:,} bytes, and at most {limit:,} can leave its process. "
-            result = ChildFailure.saying(f"{told}Store it elsewhere, and return where it is.")
+            refusal = f"{what} returned a value of {size:,} bytes, and at most {limit:,} can leave its process"
+            result = ChildFailure.saying(f"{refusal}. Store the value elsewhere, and return its location.")
         case ChildDecision(payload=payload) if (size := len(bytes(payload))) > limit:
-            told = f"{result.error} (its payload of {size:,} bytes was not stored: at most {limit:,} can leave a child)"
-            result = msgspec.structs.replace(result, error=told, payload=_NULL)
+            note = f"its payload of {size:,} bytes was not stored: at most {limit:,} can leave a child"
+            result = msgspec.structs.replace(result, error=f"{result.error} ({note})", payload=_NULL)
     return _encoder.encode(result)
 
 
 def encode_note(note: ChildNote) -> bytes:
-    """A note as a message. Text that UTF-8 cannot hold is escaped, and log records that are too large are cut."""
+    """Encode a note. Text that UTF-8 cannot hold is escaped, and a log record that is too large is shortened."""
     try:
         message = _encoder.encode(note)
     except UnicodeEncodeError:
@@ -177,7 +180,10 @@ def encode_note(note: ChildNote) -> bytes:
 
 
 def decode_message(message: bytes | bytearray, what: object) -> ChildResult | ChildNote:
-    """Read what `encode_result` or `encode_note` wrote; `UnreadableError` for anything else."""
+    """Decode what `encode_result` or `encode_note` wrote. Raises `UnreadableError` for anything else.
+
+    what: names the order in the error
+    """
     try:
         decoded: ChildResult | ChildNote = _decoder.decode(message)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""What a child is told: which task to run, where to find it, and for which job."""
+"""The orders that a worker sends to a child: which task to run, in which module it is, and for which job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TaskPlace(msgspec.Struct, frozen=True):
-    """Where another process finds what was made a task."""
+    """The module and the name by which another process finds a task."""
 
     module: str
     qualname: str
@@ -32,7 +32,7 @@ class TaskPlace(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, task: Task[..., Any]) -> Self:
-        """The place of `task`; `TaskError` when another process could not find it there."""
+        """Return the place of `task`. Raises `TaskError` when another process could not find it there."""
         place = cls(getattr(task, "__module__", ""), getattr(task, "__qualname__", ""))
         if not place._holds(task):
             raise TaskError(
@@ -43,11 +43,11 @@ class TaskPlace(msgspec.Struct, frozen=True):
 
     @property
     def is_in_the_script(self) -> bool:
-        """True if the task lives in the script that was started, which a child imports under another name."""
+        """True if the task is defined in the script that was started, which a child imports under another name."""
         return self.module.rpartition(".")[2] == "__main__"
 
     def find(self, module: object) -> Any:
-        """What has this name in the module; `AttributeError` when nothing has."""
+        """Return the object of this name in the module. Raises `AttributeError` if there is none."""
         return reduce(getattr, self.qualname.split("."), module)
 
     def _holds(self, task: Task[..., Any]) -> bool:
@@ -55,12 +55,12 @@ class TaskPlace(msgspec.Struct, frozen=True):
             found = self.find(sys.modules[self.module])
         except (KeyError, AttributeError):
             return False
-        # A task class stays what it was, and so does a function that was not decorated but passed to `app.task`.
+        # A task class stays a class, and a function that was passed to `app.task`, not decorated, stays a function.
         return found is task or found is getattr(task, "__wrapped__", None)
 
 
 class ChildOrder(Discreet, frozen=True, kw_only=True):
-    """One job for a child: only plain values, which every process can read."""
+    """One job for a child. It consists of plain values, which every process can read."""
 
     place: TaskPlace
     identifier: str
@@ -68,9 +68,9 @@ class ChildOrder(Discreet, frozen=True, kw_only=True):
     worker_id: str
     lease: Lease | None = None
     queue: Mapping[str, Any] | None = None
-    """What the worker's client says about the queue, address included: never shown."""
+    """The keywords of the worker's client (`same_queue`). They contain its address, so they are never shown."""
     traceparent: str | None = None
-    """The span of the attempt, which goes on in the child."""
+    """The span of the attempt, which continues in the child."""
     log_levels: LogLevels = msgspec.field(default_factory=LogLevels.of_this_process)
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class ChildOrder(Discreet, frozen=True, kw_only=True):
 
     @property
     def largest_answer(self) -> int:
-        """How many bytes the result may have. What is left of a batch always fits: a character has at most four."""
+        """The most bytes that the result may have. The rest of a batch always fits: a character has at most four."""
         return max(MAX_RESULT_BYTES, 4 * len(self.job.payload_json))
 
     @classmethod
@@ -95,7 +95,7 @@ class ChildOrder(Discreet, frozen=True, kw_only=True):
         *,
         traceparent: str | None = None,
     ) -> Self:
-        """An order to run `task` for `job`; `TaskError` when another process could not find the task."""
+        """Return an order to run `task` for `job`. Raises `TaskError` when another process could not find the task."""
         return cls(
             place=TaskPlace.of(task),
             identifier=task.identifier,
@@ -108,7 +108,7 @@ class ChildOrder(Discreet, frozen=True, kw_only=True):
 
 
 def _importable(module: str, task: Task[..., Any]) -> str:
-    """The name by which a child imports the module: the script that was started has one of its own."""
+    """Return the name by which a child imports the module: the script that was started has another there."""
     if module != "__main__":
         return module
     main = sys.modules["__main__"]

@@ -1,35 +1,45 @@
-"""The children of a worker: started when there is work for them, and kept a while for more."""
+"""The child processes of a worker: started when an order needs one, and kept a while for the next."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, NoReturn, Self
 
-from ferryman.errors import ConfigurationError
+from ferryman.errors import ConfigurationError, PoolClosedError, WorkerCrashed
 from ferryman.worker.memory import resident_bytes
-from ferryman.worker.running.children.child import Child
-from ferryman.worker.running.children.crashes import NotOursError, PoolClosedError, WorkerCrashed
-from ferryman.worker.running.children.errands import Errand
-from ferryman.worker.running.children.framing import UnreadableError
-from ferryman.worker.running.children.messages import ChildFailure
+from ferryman.worker.running.children.messages import (
+    MAX_NOTE_BYTES,
+    ChildAsksKeys,
+    ChildDecision,
+    ChildFailure,
+    ChildSuccess,
+    UnreadableError,
+    decode_message,
+)
+from ferryman.worker.running.children.process import Child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from ferryman.worker.running.children.messages import ChildNote, ChildResult
     from ferryman.worker.running.children.orders import ChildOrder
 
 
+class LostBeforeStartError(Exception):
+    """The worker lost the job, or may have lost it, before its order was sent. No child has seen the job."""
+
+
 class ChildPool:
     """Runs orders in child processes, at most `size` at a time. Belongs to one event loop, and to its thread.
 
-    size: how many children there may be; further orders wait their turn
-    idle_timeout: a child without work is dismissed after that
-    start_timeout: how long a child may take to come up and to import the module of a task
-    max_jobs: a child that has run so many orders is replaced; None for never
+    size: the most children at one time; further orders wait
+    idle_timeout: how long a child without an order is kept
+    start_timeout: how long a child may take to start and to import the module of a task
+    max_jobs: a child that has run this many orders is replaced; None for never
     max_memory: a child that uses more bytes after an order is replaced; None for never
-    kill_grace: how long a task that was interrupted may tidy up before its process is killed
+    kill_grace: how long an interrupted task may clean up before its process is killed
     """
 
     def __init__(
@@ -53,8 +63,8 @@ class ChildPool:
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._busy: set[Child] = set()
         self._endings: set[asyncio.Task[int]] = set()
-        self._at_rest = asyncio.Event()
-        self._at_rest.set()
+        self._none_busy = asyncio.Event()
+        self._none_busy.set()
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -72,76 +82,77 @@ class ChildPool:
         on_note: Callable[[ChildNote], object] = lambda _: None,
         may_start: Callable[[], bool] = lambda: True,
     ) -> ChildResult:
-        """Run an order, and give back what came of it. When this raises, no process works on the order any more.
+        """Run an order, and return its result. When this raises, no process works on the order any more.
 
-        on_note: called with what the child tells meanwhile; what it returns is the answer, if that was a question
-        may_start: asked when a child is there, right before it is given the order
+        on_note: called with each note of the child; its return value is the answer if the note is a question
+        may_start: returns False if the job must not start; called when a child is ready, just before it gets the order
 
-        `TimeoutError` when the task runs longer than `timeout`, waiting and importing not counted; `WorkerCrashed` when
-        its process ends; `PoolClosedError` when the pool does; `NotOursError` when the order may not start any more;
-        `OSError` when no process can be started. A cancelled call ends the process. Only this one job is affected.
+        Raises `TimeoutError` when the task runs longer than `timeout`, waiting and importing not counted;
+        `WorkerCrashed` when its process ends; `PoolClosedError` when the pool is closed; `LostBeforeStartError` when
+        the order must not start any more; `OSError` when no process can be started. A cancelled call ends the process.
+        Other orders are not affected.
         """
         async with self._slots:
             if not may_start():
-                raise NotOursError
+                raise LostBeforeStartError
             if self._idle:
-                errand = Errand(self._take(), order, on_note, may_start)
+                run = _Run(self._take(), order, on_note, may_start)
                 try:
-                    return await self._lend(errand, timeout)
+                    return await self._carry_out(run, timeout)
                 except WorkerCrashed:
-                    # It may have died while it was idle, which is no fault of this job. A second crash is.
-                    if errand.has_begun:
+                    # The child may have died while it was idle, which is not this job's fault. A second crash is.
+                    if run.has_begun:
                         raise
-            return await self._lend(Errand(self._start(order), order, on_note, may_start), timeout)
+            return await self._carry_out(_Run(self._start(order), order, on_note, may_start), timeout)
 
     async def close(self, grace: timedelta = timedelta(0)) -> None:
-        """Dismiss idle children at once, and end the busy ones when `grace` is over. Comes back when all are gone."""
+        """Dismiss idle children at once, and end busy ones after `grace`. Returns when all have ended."""
         self._is_closed = True
         for child in [*self._idle]:
             self._dismiss(child)
         try:
-            await _wait_at_most(self._at_rest, grace)
-        finally:  # whoever cancels this does not want to wait, but wants them gone
+            await _wait_at_most(self._none_busy, grace)
+        finally:  # a cancelled call does not wait, but the children must end
             for child in self._busy:
                 self._track(child.end(self._grace_seconds))
-        await self._at_rest.wait()
+        await self._none_busy.wait()
         while self._endings:
             await asyncio.wait(self._endings)
 
-    async def _lend(self, errand: Errand, limit: timedelta | None) -> ChildResult:
-        self._busy.add(errand.child)
-        self._at_rest.clear()
+    async def _carry_out(self, run: _Run, limit: timedelta | None) -> ChildResult:
+        self._busy.add(run.child)
+        self._none_busy.clear()
         try:
-            result = await self._result_or_end(errand, limit)
-            errand.child.orders_done += 1
-            self._keep(errand.child)
+            result = await self._result_or_end(run, limit)
+            run.child.orders_done += 1
+            self._keep(run.child)
         finally:
-            self._busy.discard(errand.child)
+            self._busy.discard(run.child)
             if not self._busy:
-                self._at_rest.set()
+                self._none_busy.set()
         return result
 
-    async def _result_or_end(self, errand: Errand, limit: timedelta | None) -> ChildResult:
+    async def _result_or_end(self, run: _Run, limit: timedelta | None) -> ChildResult:
         try:
-            return await errand.run(self._start_timeout, limit)
+            return await run.result(self._start_timeout, limit)
         except (EOFError, ConnectionError):
-            await self._raise_crash(errand)
+            await self._raise_crash(run)
         except UnreadableError as error:
-            await self._end(errand.child)
+            await self._end(run.child)
             return ChildFailure.saying(f"{error}; its process was ended")
-        except NotOursError:
-            self._keep(errand.child)  # it has seen nothing
+        except LostBeforeStartError:
+            self._keep(run.child)  # the child has not seen the order
             raise
         except BaseException:
-            await self._end(errand.child)
+            await self._end(run.child)
             raise
 
-    async def _raise_crash(self, errand: Errand) -> NoReturn:
-        was_told = errand.child.is_ending
-        exit_code = await self._end(errand.child)
-        if was_told:
-            raise PoolClosedError(f"the worker stopped before {errand.order} finished; its process was ended")
-        raise WorkerCrashed.of(errand.order, exit_code, has_begun=errand.has_begun)
+    async def _raise_crash(self, run: _Run) -> NoReturn:
+        was_ending = run.child.is_ending
+        exit_code = await self._end(run.child)
+        if was_ending:
+            raise PoolClosedError(f"the worker stopped before {run.order} finished; its process was ended")
+        raise WorkerCrashed.of(run.order, exit_code, has_begun=run.has_begun)
 
     async def _end(self, child: Child) -> int:
         # Shielded: a second cancellation lets the caller go, and the process ends all the same.
@@ -162,11 +173,11 @@ class ChildPool:
     def _keep(self, child: Child) -> None:
         expiry = asyncio.get_running_loop().call_later(self._idle_seconds, self._dismiss, child)
         self._idle[child] = expiry
-        if self._is_closed or child.exited.done() or self._is_due(child):
+        if self._is_closed or child.exited.done() or self._is_worn(child):
             self._dismiss(child)
 
-    def _is_due(self, child: Child) -> bool:
-        """True if the child has run enough orders, or uses too much memory: the next order starts another."""
+    def _is_worn(self, child: Child) -> bool:
+        """True if the child has run enough orders, or uses too much memory. The next order starts another child."""
         if self._max_jobs is not None and child.orders_done >= self._max_jobs:
             return True
         return self._max_memory is not None and resident_bytes(child.pid) > self._max_memory
@@ -181,9 +192,76 @@ class ChildPool:
         return ending
 
 
+class _Run:
+    """One order in one child: sends the order, and waits for the result within the time limits.
+
+    The time until the task starts has a limit of its own. If it counted as the task's time, a task whose module takes
+    longer to import than the task may run would never finish: each new child would have to import the module again.
+    """
+
+    def __init__(
+        self, child: Child, order: ChildOrder, on_note: Callable[[ChildNote], object], may_start: Callable[[], bool]
+    ) -> None:
+        self.child = child
+        self.order = order
+        self._on_note = on_note
+        self._may_start = may_start
+        self.has_begun = False
+
+    async def result(self, start_limit: timedelta, limit: timedelta | None) -> ChildResult:
+        """Carry out the order. Raises `TimeoutError`; `EOFError` or `ConnectionError` when the process ends.
+
+        Raises `UnreadableError` when the child breaks the protocol, and its process must be ended then;
+        `LostBeforeStartError` when the job must not start any more.
+        """
+        async with _at_most(start_limit, f"importing {self.order.place.module!r} to run {self.order} took"):
+            await self.child.prepare()
+            # The wait for a child may have been long, and the worker may have lost the job meanwhile.
+            if not self._may_start():
+                raise LostBeforeStartError
+            await self.child.send_order(self.order)
+            while message := await self._receive():
+                await self._result_of(message)
+        self.has_begun = True
+        async with _at_most(limit, f"{self.order} ran"):
+            while True:
+                result = await self._result_of(await self._receive())
+                if result is not None:
+                    return result
+
+    async def _receive(self) -> bytearray:
+        try:
+            # Around the task's value there are a few words of the child's, and an error text.
+            return await self.child.receive(self.order.largest_answer + MAX_NOTE_BYTES)
+        except UnreadableError as error:
+            raise UnreadableError(f"{self.order} {error}") from None
+
+    async def _result_of(self, message: bytearray) -> ChildResult | None:
+        """Return the result if the message is one. A note is given to `on_note`."""
+        answer = decode_message(message, self.order)
+        if isinstance(answer, (ChildSuccess, ChildDecision, ChildFailure)):
+            return answer
+        reply = self._on_note(answer)
+        if isinstance(answer, ChildAsksKeys):
+            await self.child.reply(reply)
+        # Messages that have arrived are read without waiting: a child that sends all the time must let others run.
+        await asyncio.sleep(0)
+        return None
+
+
 async def _wait_at_most(event: asyncio.Event, limit: timedelta) -> None:
     try:
         async with asyncio.timeout(limit.total_seconds()):
             await event.wait()
     except TimeoutError:
         return
+
+
+@asynccontextmanager
+async def _at_most(limit: timedelta | None, activity: str) -> AsyncIterator[None]:
+    seconds = None if limit is None else limit.total_seconds()
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise TimeoutError(f"{activity} for more than {seconds:g} s; its process was ended") from None

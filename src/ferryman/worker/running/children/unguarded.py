@@ -1,7 +1,7 @@
-"""Finds scripts that would start again in each child process, before the first child starts.
+"""Refuses a script that would do its work again in each child process.
 
-A child imports the script to find its task there. Whatever the script does outside of `if __name__ == "__main__":` is
-done again then: jobs are added a second time, and so on.
+A child imports the script to find its task there. This runs all statements outside of `if __name__ == "__main__":`
+again: jobs would be added a second time, and so on.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 def refuse_unguarded_script() -> None:
-    """Raise `TaskError` if the script that was started is right now at a statement that children would run, too."""
+    """Raise `TaskError` if the statement that the script is running now would also run in its children."""
     frame = _frame_of_the_script()
     if frame is None or _is_guarded(frame):
         return
     raise TaskError(
         f"line {frame.f_lineno} of {frame.f_code.co_filename} starts a worker, and tasks of this script run in child "
-        f"processes. Each of them would import the script and do all of that again, so nothing was started. Put it "
-        f'under `if __name__ == "__main__":`, with everything else that is to be done once, such as adding jobs; or '
+        f"processes. Each of them would import the script and run that statement again, so nothing was started. Put it "
+        f'under `if __name__ == "__main__":`, with everything else that must happen once, such as adding jobs; or '
         f"move the tasks to a module of their own."
     )
 
 
 def _frame_of_the_script() -> FrameType | None:
-    """Where the main thread stands in the script itself; None if it is not there."""
+    """Return the script's own frame in the main thread; None if there is none."""
     script = vars(sys.modules["__main__"])
     frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 - there is no other way
     while frame is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is script):
@@ -41,7 +41,7 @@ def _frame_of_the_script() -> FrameType | None:
 
 
 def _is_guarded(frame: FrameType) -> bool:
-    """True if the statement asks for `__name__` first. What cannot be read is not judged."""
+    """True if the frame's statement tests `__name__`, or if the script cannot be read."""
     try:
         statements = ast.parse(Path(frame.f_code.co_filename).read_bytes()).body
     except (OSError, SyntaxError, ValueError):

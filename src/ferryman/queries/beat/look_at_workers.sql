@@ -1,0 +1,64 @@
+-- A sign of life, as in pulse.sql, and a look at those of others, in one round trip.
+--
+-- :is_watching    whether to look for workers without their session lock, which means to read all locks of the server
+-- :session_class  the class of the workers' session locks
+-- :is_full        whether to look for workers whose beats are old
+-- :old_after      seconds. The clock of the database only chooses who is looked at; it does not decide who is dead.
+--
+-- As many rows come back as there are others that may be dead, but at least one: what pulse.sql says, its last word at the
+-- end, and between who it is, when it has beaten, whether its session lock is missing, whether its beat is old, how often it
+-- means to beat, whether it has missed two beats by the clock of the database, and for how long others have observed its
+-- silence (note_silence.sql).
+-- Others may write anything into the metadata of their workers: keys are compared as JSON, numbers may be of any size.
+-- Locks: as pulse.sql.
+with
+-- include: parts/pulse
+,
+held (key) as materialized (
+    -- include: parts/held_session_keys
+),
+suspect as (
+    select
+        known.id,
+        known.last_heartbeat_at,
+        known.has_lost_session,
+        known.is_old,
+        rhythm.beat_interval,
+        now() - known.last_heartbeat_at > 2 * rhythm.beat_interval * interval '1 second' as is_late,
+        -- include: parts/noted_silence
+    from (
+        select
+            worker.id,
+            worker.last_heartbeat_at,
+            worker.metadata,
+            cast(:is_watching as bool)
+            and jsonb_typeof(worker.metadata -> 'session_key') = 'number'
+            and (worker.metadata -> 'session_key') not in (select held.key from held) as has_lost_session,
+            cast(:is_full as bool)
+            and worker.last_heartbeat_at
+                not between now() - cast(:old_after as float8) * interval '1 second' and now() as is_old
+        from :schema._private_workers as worker
+        where worker.id <> cast(:worker_id as text) and isfinite(worker.last_heartbeat_at)
+        offset 0
+    ) as known
+    cross join lateral (
+        select
+            coalesce(
+                -- include: parts/beat_interval
+                , 30  -- a Rust worker does not say it; this is its default
+            ) as beat_interval
+    ) as rhythm
+    where known.has_lost_session or known.is_old
+)
+select
+    self.is_registered,
+    self.has_watch,
+    suspect.id,
+    suspect.last_heartbeat_at,
+    coalesce(suspect.has_lost_session, false) as has_lost_session,
+    suspect.is_old,
+    suspect.beat_interval,
+    suspect.is_late,
+    suspect.noted_silence,
+    self.has_foreign
+from self left join suspect on true;

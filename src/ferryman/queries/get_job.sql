@@ -1,6 +1,0 @@
-select
-    -- include: job_columns
-from
-    :schema._private_jobs as job
-    -- include: job_names
-where job.id operator(pg_catalog.=) cast(:job_id as bigint);

@@ -1,2 +1,0 @@
-listen "jobs:insert";
-listen "worker:migrate";

@@ -1,2 +1,0 @@
--- Part of the claims: what the row that tells about the claim has in the columns of claimed_rows.sql.
-null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,

@@ -1,8 +1,0 @@
--- The identifiers of tasks that Ferryman workers have registered. Others may write anything into the metadata of theirs.
-select task.identifier
-from
-    :schema._private_workers as worker
-    cross join lateral jsonb_array_elements_text(
-        case jsonb_typeof(worker.metadata -> 'tasks') when 'array' then worker.metadata -> 'tasks' else '[]' end
-    ) as task (identifier)
-where worker.id like 'ferryman-%'

@@ -1,8 +1,0 @@
--- Delete the job that has a key; one that is running loses its key and is not retried.
--- Locks: that row.
-select
-    -- include: job_columns
-from
-    :schema.remove_job(cast(:job_key as pg_catalog.text)) as job
-    -- include: job_names
-where job.id is not null;

@@ -1,0 +1,6 @@
+-- The schedules that are kept in the database, by name; with :identifier only that one. Nothing is locked.
+select
+    -- include: parts/schedule_columns
+from :schema._ferryman_schedules as schedule
+where cast(:identifier as pg_catalog.text) is null or schedule.identifier operator(pg_catalog.=) cast(:identifier as pg_catalog.text)
+order by schedule.identifier;

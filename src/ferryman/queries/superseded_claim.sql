@@ -1,2 +1,0 @@
--- A claim of `job` as the mark of a superseded job names it: the same text in every session.
-jsonb_build_array(job.locked_by, job.locked_at at time zone 'UTC')
