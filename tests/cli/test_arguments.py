@@ -1,4 +1,4 @@
-"""Times on the command line."""
+"""Times as arguments of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first moments of `ferryman`, before its imports are done; and `ferryman` as process 1 of a container."""
+"""`ferryman` before its imports are done, and as process 1 of a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every error is one message without secrets, and the exit code says what kind it was."""
+"""Every error is one message without secrets, and the exit code says what kind of error it is."""
 
 from __future__ import annotations
 

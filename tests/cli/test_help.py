@@ -80,7 +80,7 @@ def test_the_version_is_that_of_the_package(run: Callable[..., Ran]) -> None:
 
 
 def _loaded(*arguments: str, **variables: str) -> tuple[str, list[str]]:
-    """What the command prints, and the modules that it has loaded at its end."""
+    """Return what the command prints, and the modules that it has loaded when it exits."""
     code = "import atexit, sys, ferryman.cli; atexit.register(lambda: print(*sys.modules)); ferryman.cli.main()"
     environment = {**os.environ, **variables}
     command = [sys.executable, "-c", code, *arguments]

@@ -1,4 +1,4 @@
-"""Text that may not drive the terminal."""
+"""Text that must neither drive the terminal nor show a password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ferryman bench` on a real server: what it prints, and that nothing of it stays behind."""
+"""`ferryman bench` on a real server: what it prints, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def _few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def stranger(connection: psycopg.Connection, server: EmbeddedPostgres, database: str) -> Iterator[str]:
-    """The address for a role that owns nothing and may make nothing."""
-    role = f"stranger_{new_name()}"  # roles are the server's, and other tests have theirs
+    """The address for a role that owns nothing and may not create a schema."""
+    role = f"stranger_{new_name()}"  # roles belong to the server, which other tests use too
     connection.execute(f"create role {role} login password 'known'")
     yield make_conninfo(over_tcp(server, database), user=role, password="known")
     connection.execute(f"drop role {role}")
 
 
 def schemas(connection: psycopg.Connection) -> list[str]:
-    """All schemas but PostgreSQL's own."""
+    """Return all schemas but PostgreSQL's own."""
     found = connection.execute(
         "select nspname from pg_namespace where nspname !~ '^(pg_|information_schema)' order by nspname"
     )
@@ -179,7 +179,7 @@ def test_a_schema_that_cannot_be_dropped_is_named_with_the_statement_that_does(
 
 
 A_SECOND_EACH = ("--jobs", 100, "--concurrency", 100, "--job-ms", 1000)
-"""Draining takes long enough to be hit in the midst, and little work."""
+"""The drain takes long enough to be interrupted within it, and little work."""
 UP_TO = {
     "adding": ("--jobs", 1000),
     "draining them": A_SECOND_EACH,

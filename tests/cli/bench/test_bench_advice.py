@@ -1,4 +1,4 @@
-"""The advice of `ferryman bench`: figures in, sentences out, and no server anywhere."""
+"""The advice of `ferryman bench`: figures in, sentences out, without a server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CALM = Figures(
     local_queue=None,
     latency=Times(2.0, 3.0, 4.0, 100),
 )
-"""A run that calls for nothing."""
+"""The figures of a run that call for no advice."""
 
 
 def far_away(**others: Any) -> Figures:

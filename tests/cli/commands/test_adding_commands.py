@@ -52,7 +52,7 @@ def test_a_relative_time_schedules_the_job(ferryman: Callable[..., Ran]) -> None
     ran = ferryman("jobs", "add", "send", "--run-at", "+1h30m", "--json")
 
     asked_at = datetime.fromisoformat(ran.json["run_at"]) - timedelta(minutes=90)
-    assert before - timedelta(seconds=1) <= asked_at <= datetime.now(UTC)  # it may be told in whole seconds
+    assert before - timedelta(seconds=1) <= asked_at <= datetime.now(UTC)  # the output may have whole seconds only
     assert ran.json["state"] == "scheduled"
 
 
@@ -136,7 +136,7 @@ async def mail(to: str) -> None: ...
 
 @pytest.fixture
 def tasks(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A module whose application alone knows the database."""
+    """Write a module with an application, which alone names the database."""
     name = f"tasks_{os.getpid()}_{abs(hash(database))}"
     (tmp_path / f"{name}.py").write_text(TASKS.format(url=database))
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`ferryman jobs complete`, `fail`, `reschedule`, `retry` and `remove`: what was done, and what was not and why."""
+"""`ferryman jobs complete`, `fail`, `reschedule`, `retry` and `remove`: what is changed, and what is not and why."""
 
 from __future__ import annotations
 

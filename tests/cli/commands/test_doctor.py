@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def sick_server(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
-    """A server on which all is well to begin with: that of the other tests has no autovacuum."""
+    """A server without findings: the server of the other tests has no autovacuum."""
     with joined_server(server) as started:
         yield started
 
@@ -40,7 +40,7 @@ def tables(connection: psycopg.Connection) -> Tables:
 
 @pytest.fixture
 def dangling(tables: Tables) -> Tables:
-    """A job whose queue was deleted, another one whose queue stands still, and a report of progress of nobody's."""
+    """A job whose queue was deleted, a job in a queue that a dead worker has locked, and progress without a claim."""
     tables.add_job(queue_name="q")
     tables.query("delete from graphile_worker._private_job_queues")
     tables.add_job(queue_name="wedged")
@@ -75,7 +75,7 @@ def test_a_sick_queue_ends_with_1_and_says_what_it_means_and_what_to_do(
     ran = ferryman("doctor")
 
     assert ran.code == 1
-    assert "error    dangling jobs: 1 job (1): the queue was deleted under them\n" in ran.out
+    assert "error    dangling jobs: 1 job (1): the row of their queue was deleted\n" in ran.out
     assert "         No worker ever claims such a job, and it never fails." in ran.out
     assert "         > ferryman doctor --fix\n" in ran.out
     assert ran.out.endswith("\n\nFindings that need attention: 2. Repair what can be repaired: ferryman doctor --fix\n")
@@ -176,7 +176,7 @@ def test_tuning_and_untuning_can_be_repeated(ferryman: Callable[..., Ran], table
     assert ran.code == 0
     assert ran.out.startswith("Done: jobs_key_key1 does not deduplicate its entries from now on.\n> alter index ")
     assert not _deduplicates(tables)
-    again = ferryman("doctor", "--tune", "key-index")  # nobody is asked
+    again = ferryman("doctor", "--tune", "key-index")  # it does not ask
     assert (again.code, again.err) == (0, "")
     assert again.out.startswith("Nothing to do: jobs_key_key1 does not deduplicate its entries already.")
     assert "key index: jobs_key_key1: 8.2 kB, tuned not to deduplicate\n" in ferryman("doctor").out

@@ -84,7 +84,7 @@ def test_a_module_that_is_not_there_ends_the_command_instead_of_waiting_for_a_ch
 ) -> None:
     (here / "tasks.py").write_text("")
     for place in ("ferryman.cli.commands.dev.EmbeddedPostgres", "ferryman.cli.worker.worker_command.Supervisor"):
-        monkeypatch.setattr(place, None)  # neither is started
+        monkeypatch.setattr(place, None)  # neither may be started
 
     ran = run(*command, "taks")
 

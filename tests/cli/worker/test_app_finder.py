@@ -1,4 +1,4 @@
-"""MODULE[:APP] on the command line: what is found, and what is said when nothing is."""
+"""MODULE[:APP] on the command line: which application is found, and the error if none is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty current directory, whose modules are forgotten afterwards."""
+    """An empty current directory, whose modules are removed from `sys.modules` afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

@@ -1,4 +1,4 @@
-"""`ferryman worker` does what the application asks for: its options, its hooks, and what it opens for its tasks."""
+"""`ferryman worker` uses the options, the hooks and the lifespans of the application."""
 
 from __future__ import annotations
 

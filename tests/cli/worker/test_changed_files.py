@@ -55,7 +55,7 @@ def test_a_folder_that_may_not_be_entered_does_not_keep_changes_from_being_notic
 
 @contextlib.contextmanager
 def _without_privileges() -> Iterator[None]:
-    """Root may enter every folder."""
+    """Give up the rights of root, who may enter every folder."""
     before = os.geteuid()
     os.seteuid(before or 65534)
     try:

@@ -1,4 +1,4 @@
-"""Whether the database answers, as `/readyz` tells it."""
+"""The question whether the database answers, for `/readyz`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def _watched(client: Client) -> AsyncIterator[asyncio.Queue[bool]]:
-    """What is told of the database of this client."""
+    """Yield the results of the probe of this client's database."""
     told: asyncio.Queue[bool] = asyncio.Queue()
     watch = asyncio.create_task(database_probe.probe_database(client, told.put_nowait))
     try:
@@ -47,7 +47,7 @@ async def test_a_database_that_falls_silent_is_told_before_psycopg_gives_up_on_i
         _watched(client) as told,
     ):
         await _comes(told, True)
-        proxy.passes_replies = False  # as of a server that is frozen
+        proxy.passes_replies = False  # like a frozen server
         await _comes(told, False)
         assert not [record for record in caplog.records if record.name.startswith("psycopg")]
         proxy.passes_replies = True

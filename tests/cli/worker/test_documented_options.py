@@ -1,4 +1,4 @@
-"""What the docs say about `ferryman worker` is complete, and works."""
+"""The docs of `ferryman worker` are complete, and their examples work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def _commands() -> list[list[str]]:
-    """The arguments of every `ferryman worker` on these pages, of shells, systemd and containers."""
+    """Return the arguments of every `ferryman worker` on these pages, in shells, systemd units and containers."""
     lines = [line for page in PAGES.values() for line in page.splitlines()]
     in_shells = [
         shlex.split(line, comments=True) for line in lines if re.match(r"(ExecStart=\S*)?ferryman worker", line)

@@ -1,4 +1,4 @@
-"""Processes that write to one pipe do so one after the other."""
+"""Processes that write to one pipe write one after the other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def another_process_writes(descriptor: int) -> Iterator[subprocess.Popen[bytes]]
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Each pause in which the lock was waited for; none takes time."""
+    """Collect each pause in which the lock is waited for. None takes time."""
     pauses: list[float] = []
     monkeypatch.setattr(log_output, "MOST_LOOKS", 3)
     monkeypatch.setattr(log_output.time, "sleep", pauses.append)

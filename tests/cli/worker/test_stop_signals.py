@@ -29,7 +29,7 @@ def _handlers() -> Iterator[None]:
 async def test_a_signal_wakes_a_loop_that_waits_although_another_thread_takes_it(number: signal.Signals) -> None:
     heard: asyncio.Queue[signal.Signals] = asyncio.Queue()
     with handling(heard.put_nowait):
-        # To a thread that certainly is not the loop's, while the loop has nothing else to wake up for.
+        # To a thread that is certainly not the loop's, while nothing else wakes the loop.
         sender = threading.Thread(target=lambda: signal.pthread_kill(threading.get_ident(), number))
         sender.start()
         assert await asyncio.wait_for(heard.get(), 60) == number

@@ -89,7 +89,7 @@ def supervisor(folder: Path, database: str) -> Iterator[Callable[..., RunningCom
 
 @pytest.fixture
 def notified(folder: Path) -> Iterator[socket.socket]:
-    """Where systemd would hear how the service does."""
+    """The socket on which systemd would receive the state of the service."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(folder / "notify"))
         systemd.settimeout(DEADLINE_SECONDS)

@@ -1,4 +1,4 @@
-"""`ferryman worker` at a terminal: a line that counts, below whatever is printed."""
+"""`ferryman worker` on a terminal: a line that counts jobs, below all other output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def say(word: str) -> None:
 
 
 class Terminal:
-    """`ferryman worker` whose input and output are a terminal of ours."""
+    """`ferryman worker` whose input and output are a terminal of the test."""
 
     def __init__(self, folder: Path, environment: dict[str, str], options: tuple[str, ...]) -> None:
         self._ours, theirs = pty.openpty()

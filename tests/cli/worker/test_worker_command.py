@@ -1,4 +1,4 @@
-"""`ferryman worker` in one process: it runs jobs, ends in order, and says how it does."""
+"""`ferryman worker` in one process: it runs jobs, shuts down in order, and answers probes."""
 
 from __future__ import annotations
 
