@@ -165,7 +165,7 @@ def reschedule(
 ) -> Report:
     """Change the time, the priority or the attempts of jobs.
 
-    Changes only what you give. Skips jobs that are running. A failed job stays failed unless you give it attempts:
+    Changes only what you give. Skips jobs that are running. A failed job stays failed unless you give it attempts;
     `ferryman jobs retry` runs it again. Exit code 1: nothing was changed.
 
     \b
