@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ferryman.client.shared import lent_by_worker
+from ferryman.client.shared_clients import lent_by_worker
 from ferryman.cron.scheduler import CronScheduler
 from ferryman.cron.scheduling import crontabs_from
 from ferryman.database.retrying import Retrying

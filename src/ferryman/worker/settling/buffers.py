@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ferryman.database.failures import DATA_ERRORS, sqlstate_of
+from ferryman.database.failures import DATA_ERRORS, LOCK_NOT_AVAILABLE, sqlstate_of
 from ferryman.database.retrying import Retrying
 from ferryman.errors import DatabaseUnavailableError, FerrymanError, NotConnectedError
-from ferryman.queries.settle import LOCK_NOT_AVAILABLE
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.settling.held_up import HeldUp
 from ferryman.worker.settling.outcomes import claimed_in_one_name
