@@ -1,4 +1,4 @@
-"""The real command, run in this process for breadth and as a process of its own where that matters."""
+"""Runs the real command: in this process for most tests, as a process of its own where that matters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def server_folder() -> Iterator[Path]:
-    """A folder for a server of the test's own; commands start servers that wait for the disk."""
+    """A folder for a server of the test's own. Servers that commands start wait for the disk."""
     with reachable_folder(quick_place()) as folder:
         yield folder
 
@@ -38,7 +38,7 @@ def ferryman(database: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ra
 
 @pytest.fixture
 def process() -> Callable[..., subprocess.Popen[bytes]]:
-    """Start `ferryman` as a process of its own; the test must wait for it."""
+    """Start `ferryman` as a process of its own. The test must wait for its end."""
 
     def start(arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         environment = {**os.environ, **options.pop("environment", {})}

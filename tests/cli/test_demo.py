@@ -1,4 +1,4 @@
-"""The program behind `make demo`, and how it judges what its workers have noted."""
+"""The program behind `make demo`, and how it judges the notes of its workers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_fact_that_does_not_hold_is_shown_and_makes_the_demo_fail(server_folde
 
 
 class Notes:
-    """A file of notes, as workers write it."""
+    """Write a file of notes, as workers do."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

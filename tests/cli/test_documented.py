@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def _examples() -> Iterator[tuple[str, str]]:
-    """Each command, and what the page says that it prints."""
+    """Yield each command, with its output according to the page."""
     for block in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
         for example in re.split(r"^\$ ferryman ", block, flags=re.MULTILINE)[1:]:
             command, _, output = example.partition("\n")
@@ -27,7 +27,7 @@ def _examples() -> Iterator[tuple[str, str]]:
 
 
 def _timeless(output: str) -> str:
-    """The output without what differs from day to day: times, the server's version, and spaces at the end of a line."""
+    """Return the output without what differs between runs: times, the server's version, and spaces at line ends."""
     without_times = re.sub(r"20[23]\d-\d\d-\d\dT[\d:]+Z", "TIME", output)
     without_versions = re.sub(r"(server version +)[\d.]+", r"\1N", without_times)
     return re.sub(r" +$", "", without_versions, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Every error is one message without secrets, and the exit code says what kind it was."""
+"""Every error is one message without secrets, and the exit code says what kind of error it is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferryman import SyncClient
-from ferryman.cli.complaints import Complaint, complain
-from ferryman.cli.manner import Manner
+from ferryman.cli.command_errors import ErrorFormat, ErrorMessage, report_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +148,7 @@ def test_an_error_at_a_terminal_is_red_unless_no_color_is_set(
     try:
         with os.fdopen(theirs, "w") as terminal:
             with redirect_stderr(terminal):
-                complain(Complaint("NotFoundError", "gone."), Manner())
+                report_error(ErrorMessage("NotFoundError", "gone."), ErrorFormat())
             terminal.flush()
             shown = os.read(ours, 1000)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,23 +12,22 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from ferryman.cli.lazy import LazyGroup
-from ferryman.cli.numbers import Number, Whole
-from ferryman.cli.program import program
+from ferryman.cli.arguments import Number, WholeNumber
+from ferryman.cli.program import CommandGroup, program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.support.commands import Ran
 
 
-def _walk(group: LazyGroup, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command, str]]:
+def _walk(group: CommandGroup, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command, str]]:
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
-        yield (*path, name), command, group.loads[name][1]
-        if isinstance(command, LazyGroup):
+        yield (*path, name), command, group.summary(name)
+        if isinstance(command, CommandGroup):
             yield from _walk(command, *path, name)
 
 
@@ -68,7 +68,7 @@ def test_each_option_says_what_it_is_for(path: tuple[str, ...], command: click.C
 
 @pytest.mark.parametrize(("path", "command", "line"), COMMANDS)
 def test_each_command_takes_the_common_options(path: tuple[str, ...], command: click.Command, line: str) -> None:
-    if isinstance(command, LazyGroup):
+    if isinstance(command, CommandGroup):
         return
     options = {name for parameter in command.params for name in parameter.opts}
     expected = {"--json", "--debug", "--database-url", "--schema"} - LEFT_OUT.get(" ".join(path), set())
@@ -79,12 +79,60 @@ def test_the_version_is_that_of_the_package(run: Callable[..., Ran]) -> None:
     assert f"ferryman {version('ferryman')}\n" == run("--version").out
 
 
-def test_asking_for_help_loads_neither_rich_nor_any_command() -> None:
-    code = "import sys, ferryman.cli; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+def _loaded(*arguments: str, **variables: str) -> tuple[str, list[str]]:
+    """Return what the command prints, and the modules that it has loaded when it exits."""
+    code = "import atexit, sys, ferryman.cli; atexit.register(lambda: print(*sys.modules)); ferryman.cli.main()"
+    environment = {**os.environ, **variables}
+    command = [sys.executable, "-c", code, *arguments]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    *lines, modules = shown.splitlines()
+    return "\n".join(lines), modules.split()
 
-    assert not [name for name in loaded if name.startswith("rich")]
-    assert "ferryman.cli.commands" not in loaded
+
+def _is_light(loaded: Sequence[str]) -> bool:
+    """True if neither rich nor any command was loaded."""
+    commands = ("rich", "ferryman.cli.commands", "ferryman.cli.worker", "ferryman.cli.bench", "ferryman.client")
+    return "ferryman.cli.program" in loaded and not [name for name in loaded if name.startswith(commands)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--help"], "jobs      Add, show and change jobs."),
+        ([], "jobs      Add, show and change jobs."),
+        (["jobs", "--help"], "list        List jobs, oldest first."),
+        (["--version"], "ferryman "),
+    ],
+)
+def test_asking_for_help_loads_neither_rich_nor_any_command(arguments: list[str], line: str) -> None:
+    shown, loaded = _loaded(*arguments)
+
+    assert line in shown
+    assert _is_light(loaded)
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("ferryman ", {"migrate", "jobs", "worker", "bench"}),
+        ("ferryman jo", {"jobs"}),
+        ("ferryman jobs ", {"add", "list", "retry"}),
+        ("ferryman jbos ", set[str]()),
+    ],
+)
+def test_completing_the_name_of_a_command_loads_neither_rich_nor_any_command(words: str, names: set[str]) -> None:
+    position = str(len(words.split(" ")) - 1)
+    variables = {"_FERRYMAN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": position}
+    shown, loaded = _loaded(**variables)
+
+    assert names <= {line.removeprefix("plain,") for line in shown.splitlines()}
+    assert _is_light(loaded)
+
+
+def test_completing_finds_the_options_of_a_command() -> None:
+    variables = {"_FERRYMAN_COMPLETE": "bash_complete", "COMP_WORDS": "ferryman jobs list --st", "COMP_CWORD": "3"}
+
+    assert _loaded(**variables)[0] == "plain,--state"
 
 
 @pytest.mark.parametrize("path", [[], ["jobs"], ["schema"]])
@@ -124,7 +172,7 @@ def test_each_number_has_bounds_and_says_them(
     run: Callable[..., Ran], path: tuple[str, ...], parameter: click.Parameter
 ) -> None:
     kind = parameter.type
-    assert isinstance(kind, (Whole, Number)), "every number has the type that has bounds"
+    assert isinstance(kind, (WholeNumber, Number)), "every number has the type that has bounds"
     for outside in (int(kind.min) - 1, int(kind.max) + 1, 10**30):
         given = ["--", str(outside)] if isinstance(parameter, click.Argument) else [f"{parameter.opts[0]}={outside}"]
         ran = run(*path, *given)

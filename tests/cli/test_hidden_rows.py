@@ -1,4 +1,4 @@
-"""A role that may read the tables, and to which row security shows nothing."""
+"""Commands of a role that may read the tables, but from which row security hides every row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data of strangers on our terminal, and exactly in JSON."""
+"""Hostile data is harmless on a terminal, and exact in JSON."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ import signal
 import sys
 import threading
 
-from ferryman.cli.postgres import stop_signals
+from ferryman.cli.commands.local import stop_signals
 
 
 def trace(frame, event, _):
@@ -123,7 +123,7 @@ def test_the_private_postgres_runs_until_it_is_told_to_stop(
 
 
 def test_the_private_postgres_may_be_told_to_stop_at_any_moment(tmp_path: Path) -> None:
-    """Also while it waits, or handles another signal: at each line of what Python runs for that."""
+    """A signal may arrive while the command waits or handles another signal: at each line that Python runs for that."""
     (tmp_path / "stopping.py").write_text(SIGNALS_AT_EACH_LINE)
     waiting = Program("stopping", folder=tmp_path)
     try:

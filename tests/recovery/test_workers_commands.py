@@ -71,7 +71,7 @@ def test_list_says_why_there_may_be_nobody(ferryman: Callable[..., Ran]) -> None
     ran = ferryman("workers", "list")
     assert (ran.code, ran.out) == (
         0,
-        "No worker is registered: none runs, or recovery is off, or they are Node's.\n",
+        "No worker is registered. Workers without recovery, and Node's, do not register.\n",
     )
 
 
@@ -114,7 +114,7 @@ def test_recover_says_when_another_sweep_is_under_way(tables: Tables, ferryman: 
     with tables.connection.transaction():
         tables.query("select pg_advisory_xact_lock(%s, hashtext('graphile_worker'))", 0x46525357)
         ran = ferryman("workers", "recover")
-    assert (ran.code, ran.out.startswith("Another sweep is under way")) == (1, True)
+    assert (ran.code, ran.out.startswith("Another sweep is running")) == (1, True)
 
 
 def test_a_span_that_is_none_is_refused(ferryman: Callable[..., Ran]) -> None:
@@ -134,9 +134,9 @@ def test_show_tells_the_story_of_crashes(tables: Tables, ferryman: Callable[...,
     ferryman("workers", "recover")
     tables.crashed_before(job_id, worker="parent", reason="child process died", age="0 seconds")
     told = ferryman("jobs", "show", job_id).out.partition("\ncrashes\n")[2].splitlines()
-    assert "attempt 1: first was lost before or while it ran (silent); requeue, by somebody" in told[0]
-    assert "attempt 1: dead was lost while it ran (silent); requeue, by client " in told[1]
-    assert "attempt 1: its child process died in worker parent; requeue" in "".join(told)
+    assert "attempt 1: first was lost before or while the job ran (silent); requeue, by somebody" in told[0]
+    assert "attempt 1: dead was lost while the job ran (silent); requeue, by client " in told[1]
+    assert "attempt 1: the job's child process died in worker parent; requeue" in "".join(told)
     crashes = ferryman("jobs", "show", job_id, "--json").json["crashes"]
     assert [crash["worker_id"] for crash in crashes] == ["first", "dead", "parent"]
 

@@ -31,7 +31,7 @@ IMPORTED = (
     "ctypes",
     "psycopg",
     "ferryman.cli.program",
-    "ferryman.cli.worker.command",
+    "ferryman.cli.worker.worker_command",
     "ferryman.schema",
     "ferryman.worker",
     "tests.support.beats",

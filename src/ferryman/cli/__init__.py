@@ -1,14 +1,14 @@
-"""The `ferryman` command. Nothing but click is imported until a command is known."""
+"""The `ferryman` command. Only click is imported until the command to run is known."""
 
 import sys
 
-from ferryman.cli.beginning import begin, imported
+from ferryman.cli.early_signals import imports_done, prepare
 
 
 def main() -> None:
     """Run the command that the process was started with, and exit."""
-    begin(sys.argv[1:])
-    from ferryman.cli.program import program  # noqa: PLC0415 - signals are heard first
+    prepare(sys.argv[1:])
+    from ferryman.cli.program import program  # noqa: PLC0415 - signals are handled first
 
-    imported()
+    imports_done()
     program.main()

@@ -1,5 +1,5 @@
-"""`ferryman bench`: measure Ferryman on one's own server, and say what the figures mean.
+"""`ferryman bench`: measures Ferryman on your own server, and says what the figures mean.
 
-`command` reads the options, `ground` makes the schema and drops it, `measuring` measures, `figures` holds what came of
-it, `advice` draws the conclusions, and `report` prints both.
+`bench_command` reads the options, `bench_schema` creates a schema and drops it, `measuring` measures, `figures` holds
+the setup and the results, `advice` draws conclusions, and `bench_report` reports both.
 """

@@ -1,6 +1,6 @@
-"""What to change, drawn from the figures of a run: functions of values, each with one question.
+"""Draws conclusions from the figures of a run: one function for each question.
 
-Limits are rough on purpose. An advice says what was measured and why it matters, so that the reader can judge.
+The limits are rough on purpose. Each advice says what was measured and why it matters, so that the reader can judge.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from ferryman.cli.bench.wording import cores, milliseconds, per_second, times
+from ferryman.cli.bench.figures import cores, milliseconds, per_second, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 LONG_ROUND_TRIP_MS = 1.0
 SLOW_COMMIT_MS = 2.0
-"""Beyond the round trip: the time in which the server makes sure that nothing is lost."""
+"""Beyond the round trip: the time in which the server makes the commit durable."""
 MUCH_FASTER = 1.2
 MUCH_FASTER_TO_ADD = 3.0
 MUCH_LARGER = 1.5
 BUSY_CPU = 0.85
 BUSY_SLOTS = 0.5
-"""Slots are never busy all the time: between two jobs they wait for the database."""
+"""The share of busy slots that counts as full: between two jobs a slot waits for the database."""
 LONG_JOB_MS = 20.0
-"""A local queue has nothing to save with jobs that take this long, unless the server is as far away as that."""
+"""Jobs that take this long gain nothing from a local queue, unless the server is as distant as that."""
 ROUND_TRIPS_OF_A_LONG_JOB = 10
 WIDE_SPREAD = 1.5
 MOST_CONCURRENCY = 1000
 CPU_TO_PLAN_FOR = 0.7
-"""Nobody plans for a processor that is busy all the time."""
+"""The share of a processor to plan with: a worker should not need all of it all the time."""
 CONNECTIONS_APART = 2
-"""Of each worker process, outside its pool: one listens, one gives signs of life."""
+"""The connections of each worker process outside its pool: one listens, one sends heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Advice:
     topic: a word for programs
     seen: what was measured
     reason: why it matters
-    settings: what to write, each one alone; empty when there is nothing to change
+    settings: settings to try, each by itself; empty if there is nothing to change
     """
 
     topic: str
@@ -53,7 +53,7 @@ class Advice:
 
 
 def advise(figures: Figures) -> list[Advice]:
-    """All that the figures call for, what matters most first."""
+    """Return every advice that the figures call for, the most important first."""
     questions: Sequence[Callable[[Figures], Advice | None]] = (
         pooler_advice,
         concurrency_advice,
@@ -68,25 +68,25 @@ def advise(figures: Figures) -> list[Advice]:
 
 
 def pooler_advice(figures: Figures) -> Advice | None:
-    """What a pooler in front of the server costs."""
+    """Say what a pooler in front of the server costs."""
     if not figures.server.has_pooler:
         return None
     return Advice(
         "pooler",
-        f"A pooler such as PgBouncer answers in place of the server; an idle worker started a job "
+        f"A pooler such as PgBouncer answers in place of the server. An idle worker started a job "
         f"{milliseconds(figures.latency.p50)} after it was added (median).",
-        "Through a pooler Ferryman prepares no statements, so the server plans each one anew. In transaction mode "
-        "workers cannot listen either: they find new jobs by polling, and a dead worker by its silence alone. Clients "
-        "that only add jobs are well served.",
+        "Through a pooler Ferryman prepares no statements, so the server plans each one again. In transaction mode "
+        "workers cannot listen either: they find new jobs by polling, and dead workers by their silence alone. For "
+        "clients that only add jobs, a pooler is fine.",
         (
             "ferryman worker … --database-url <address of the server itself>",
-            "ferryman worker … --no-listen --poll-interval 0.5   # where there is no other address",
+            "ferryman worker … --no-listen --poll-interval 0.5   # if there is no other address",
         ),
     )
 
 
 def concurrency_advice(figures: Figures) -> Advice | None:
-    """Whether jobs that wait long fill all slots while the processor has nothing to do."""
+    """Advise more slots if waiting jobs fill them while the processor is idle."""
     setup, drain = figures.setup, best_drain(figures)
     job_seconds = setup.job_ms / 1000
     busy_slots = drain.rate.median * job_seconds
@@ -102,23 +102,23 @@ def concurrency_advice(figures: Figures) -> Advice | None:
         f"this process used {cores(drain.cpu_share)}.",
         f"Jobs at once = jobs per second x seconds per job (Little's law): {setup.concurrency} slots allow no more "
         f"than {per_second(setup.concurrency / job_seconds)}. {wanted:,} slots allow up "
-        f"to {per_second(wanted / job_seconds)}, if your jobs wait for others and do not compute.",
+        f"to {per_second(wanted / job_seconds)}, if your jobs wait and do not compute.",
         (f"ferryman worker … --concurrency {wanted}",),
     )
 
 
 def processor_advice(figures: Figures) -> Advice | None:
-    """Whether this process could not have done more with the processor that it had."""
+    """Advise more processes if this one used all of its processor."""
     drain = max(_drains(figures), key=lambda each: each.cpu_share)
     if drain.cpu_share < BUSY_CPU:
         return None
     processors = figures.machine.processors
-    settings, reason = [], "One process runs Python on one processor at a time, and this one had no time left."
+    settings, reason = [], "One process runs Python on one processor at a time, and this one used all of it."
     if processors > 1:
         settings.append(f"ferryman worker … --processes {processors}")
         reason += " Start one for each processor, or fewer if PostgreSQL runs on this machine too."
     else:
-        reason += " This machine has no other: add a second machine with a worker, or a larger one."
+        reason += " This machine has no other processor: add a machine with a worker, or use a larger one."
     if figures.machine.event_loop.startswith("asyncio"):
         reason += " Where uvloop is installed, workers run on it, and may need less per job."
         settings.append("pip install 'ferryman[uvloop]'")
@@ -127,7 +127,7 @@ def processor_advice(figures: Figures) -> Advice | None:
 
 
 def local_queue_advice(figures: Figures) -> Advice | None:
-    """Whether to claim ahead, and how far."""
+    """Advise whether to claim ahead, and how many jobs."""
     setup, queued = figures.setup, figures.local_queue
     if queued is None:
         return _untried_queue_advice(figures)
@@ -140,8 +140,8 @@ def local_queue_advice(figures: Figures) -> Advice | None:
         return Advice(
             "local_queue",
             seen,
-            "That is no reason to claim ahead: jobs in a local queue wait there, whatever arrives with a higher "
-            "priority, and idle workers elsewhere do not see them.",
+            "That gain is too small to claim ahead: a job in a local queue keeps its place when one with a higher "
+            "priority arrives, and idle workers elsewhere cannot take it.",
             ("ferryman worker … --queue-size 0   # the default",),
         )
     settings = [f"ferryman worker … --queue-size {setup.queue_size}"]
@@ -151,9 +151,9 @@ def local_queue_advice(figures: Figures) -> Advice | None:
 
 
 def queue_size_for(figures: Figures) -> int:
-    """As many jobs as this process could do while the next ones are fetched, twice over; a few for each slot.
+    """Return twice the number of jobs that this process can run during one fetch, and at least a few for each slot.
 
-    Fetching is a write, so it takes as long as a commit at least.
+    A fetch is a write, so it takes at least as long as a commit.
     """
     setup = figures.setup
     by_processor = 1_000_000 / best_drain(figures).cpu_us
@@ -163,7 +163,7 @@ def queue_size_for(figures: Figures) -> int:
 
 
 def adding_advice(figures: Figures) -> Advice | None:
-    """Whether those who add many jobs should add them together."""
+    """Advise adding in bulk if that is much faster."""
     gain = figures.add_bulk.median / figures.add_one.median
     if gain < MUCH_FASTER_TO_ADD:
         return None
@@ -171,25 +171,25 @@ def adding_advice(figures: Figures) -> Advice | None:
         "adding",
         f"Added in bulk, {per_second(figures.add_bulk.median)} went in; one by one, "
         f"{per_second(figures.add_one.median)}.",
-        f"Each call waits for the way to the server and for a commit, here {milliseconds(figures.commit.p50)} for the "
-        f"smallest write ({milliseconds(figures.round_trip.p50)} of it the way there and back). Where you have many "
-        "jobs at hand, add them in one call; where you have your own transaction anyway, add them in it.",
+        f"Each call waits for a round trip and a commit, here {milliseconds(figures.commit.p50)} for the smallest "
+        f"write ({milliseconds(figures.round_trip.p50)} of it the round trip). If you have many jobs at once, add them "
+        "in one call; if you have a transaction of your own, add them in it.",
         ("client.add_jobs([…])", "client.add_job(…, using=connection)"),
     )
 
 
 def commit_advice(figures: Figures) -> Advice | None:
-    """Whether the worker should write completions less often."""
+    """Advise writing completions less often if a commit is slow."""
     cost = figures.commit.p50 - figures.round_trip.p50
     if cost < SLOW_COMMIT_MS or figures.setup.batch_delay_ms >= cost:
         return None
     delay = max(5, ceil(figures.commit.p50))
     return Advice(
         "commit",
-        f"A commit takes {milliseconds(cost)} (median), beside the way to the server.",
-        "Slow disks, or a standby that must agree, make every write wait. A worker writes what gathers while one write "
-        "is under way together; a delay gathers more, so that the server commits less often. A job that is done stays "
-        "locked for that much longer, and runs again if its worker dies meanwhile.",
+        f"A commit takes {milliseconds(cost)} (median), without the round trip.",
+        "Every write waits for a slow disk or a synchronous standby. A worker writes together the completions that "
+        "arrive during one write; a delay collects more of them, so that the server commits less often. A completed "
+        "job stays locked for that much longer, and runs again if its worker dies meanwhile.",
         (
             f"ferryman bench --batch-delay {delay}   # to measure it",
             f"WorkerOptions(complete_job_batch_delay=timedelta(milliseconds={delay}))",
@@ -198,7 +198,7 @@ def commit_advice(figures: Figures) -> Advice | None:
 
 
 def connections_advice(figures: Figures) -> Advice | None:
-    """Whether a worker on each processor would leave the server with too few connections."""
+    """Warn if a worker on each processor would need more connections than the server has left."""
     server, processes = figures.server, figures.machine.processors
     room = max(0, server.connections_allowed - server.connections_used)
     each = figures.setup.max_connections + CONNECTIONS_APART
@@ -207,11 +207,11 @@ def connections_advice(figures: Figures) -> Advice | None:
     fitting = max(1, room // processes - CONNECTIONS_APART)
     seen = (
         f"The server has room for {room:,} more connections ({server.connections_used:,} of "
-        f"{server.connections_allowed:,} are taken)."
+        f"{server.connections_allowed:,} are in use)."
     )
     reason = (
         f"A worker process uses up to {each}: --max-connections ({figures.setup.max_connections}), one to listen and "
-        f"one for signs of life. {processes} processes, one for each processor of this machine, may ask for "
+        f"one for heartbeats. {processes} processes, one for each processor of this machine, may ask for "
         f"{processes * each:,}. Claiming and settling need few; handlers that use ctx.client need the rest."
     )
     settings = ["max_connections = … in postgresql.conf, or fewer processes"]
@@ -221,7 +221,7 @@ def connections_advice(figures: Figures) -> Advice | None:
 
 
 def spread_advice(figures: Figures) -> Advice | None:
-    """Whether the rounds differ so much that the figures say little."""
+    """Warn if the rounds differ so much that the figures say little."""
     named: list[tuple[str, Rate]] = [("draining", each.rate) for each in _drains(figures)]
     named += [("adding one by one", figures.add_one), ("adding in bulk", figures.add_bulk)]
     name, widest = max(named, key=lambda pair: pair[1].highest / pair[1].lowest)
@@ -230,15 +230,15 @@ def spread_advice(figures: Figures) -> Advice | None:
         return None
     return Advice(
         "spread",
-        f"The rounds differ: {name}, the fastest was {times(spread)} the slowest.",
-        "Something else was busy on this machine or on the server, or the run was short. Judge small differences by "
-        "longer runs only.",
+        f"The rounds differ: when {name}, the fastest was {times(spread)} the slowest.",
+        "Something else was busy on this machine or on the server, or the run was short. To judge small differences, "
+        "use longer runs.",
         (f"ferryman bench --jobs {figures.setup.jobs * 4} --rounds {max(5, figures.setup.rounds)}",),
     )
 
 
 def best_drain(figures: Figures) -> Drain:
-    """The faster of the two."""
+    """Return the faster of the two drains."""
     return max(_drains(figures), key=lambda each: each.rate.median)
 
 
@@ -250,7 +250,7 @@ def _untried_queue_advice(figures: Figures) -> Advice | None:
     if figures.round_trip.p50 <= LONG_ROUND_TRIP_MS or _are_jobs_long(figures):
         return None
     size = queue_size_for(figures)
-    seen = f"The way to the server and back takes {milliseconds(figures.round_trip.p50)} (median)."
+    seen = f"A round trip to the server takes {milliseconds(figures.round_trip.p50)} (median)."
     settings = (f"ferryman bench --queue-size {size}   # to measure it", f"ferryman worker … --queue-size {size}")
     return Advice("local_queue", seen, _queue_reason(figures), settings)
 
@@ -258,10 +258,10 @@ def _untried_queue_advice(figures: Figures) -> Advice | None:
 def _queue_reason(figures: Figures) -> str:
     trip = milliseconds(figures.round_trip.p50)
     if figures.round_trip.p50 > LONG_ROUND_TRIP_MS:
-        why = f"The server is far away: a slot that asks it for its next job waits {trip} at least."
+        why = f"The server is distant: a slot waits at least {trip} for its next job."
     else:
-        why = f"Between two jobs a slot waits for the server ({trip} at least), and jobs this short make that count."
-    return f"{why} Jobs that were claimed ahead start at once. Their order and priority count when they are claimed."
+        why = f"Between two jobs a slot waits for the server (at least {trip}), which matters with jobs this short."
+    return f"{why} Jobs that were claimed ahead start at once. Their priority counts only when they are claimed."
 
 
 def _are_jobs_long(figures: Figures) -> bool:
@@ -269,5 +269,5 @@ def _are_jobs_long(figures: Figures) -> bool:
 
 
 def _rounded_up(number: float) -> int:
-    """To the next hundred: nobody sets 137."""
+    """Round up to a hundred: 137 would look more precise than it is."""
     return ceil(number / 100) * 100

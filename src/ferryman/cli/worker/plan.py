@@ -1,4 +1,4 @@
-"""What a worker process is asked to do, in a form that travels from the supervisor to its children."""
+"""The options of one worker process, in a form that travels from the supervisor to its children."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ferryman import WorkerOptions, WorkerRecoveryConfig
-from ferryman.cli.manner import Manner
+from ferryman.cli.command_errors import ErrorFormat
 from ferryman.errors import ConfigurationError
 from ferryman.worker import LocalQueueConfig
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker process. None leaves the choice to the application or to the worker.
+    """The options of one worker process. None leaves the choice to the application or to the worker.
 
     queue_size: how many jobs to claim ahead of the free slots; 0 for none
     tasks, not_tasks: which tasks to run; both empty leave the choice, too
     forbidden_flags: empty leaves the choice, too
-    counts: whether to count jobs, for a status line
-    probes: whether somebody asks if the database can be reached
-    log_turns: an open file that processes lock while they write a line; see `Turns`
+    counts: True if jobs are counted, for a status line
+    probes: True if the process asks whether the database answers, for /readyz
+    log_lock: the descriptor of the lock that processes hold while they write a line; see `LogLock`
     """
 
     target: str
@@ -55,22 +55,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     debug: bool = False
     counts: bool = False
     probes: bool = False
-    log_turns: int | None = None
+    log_lock: int | None = None
 
     @property
-    def manner(self) -> Manner:
+    def error_format(self) -> ErrorFormat:
         """How to report an error."""
-        return Manner(debug=self.debug, as_log=self.log_format == "json")
+        return ErrorFormat(debug=self.debug, as_log=self.log_format == "json")
 
     @property
     def needs_replacing(self) -> bool:
-        """True if the process will end by itself and another one shall take its place."""
+        """True if the process ends by itself and must be replaced."""
         return not self.once and (self.max_jobs is not None or self.max_memory is not None)
 
     def options(self, app: App, *, hooks: HookRegistry) -> WorkerOptions:
-        """What the application asks for, unless the command line says otherwise; with hooks added.
+        """Return the options of the worker: the command line's, else the application's; with hooks added.
 
-        Signals are ours: health and systemd must hear of them too.
+        The worker handles no signals: the command does, because probes and systemd must know of them too.
         """
         asked = _options_of(app)
         shutdown = replace(asked.shutdown, listen_os_shutdown_signals=False)

@@ -1,4 +1,4 @@
-"""What is known about the health of a worker process, and how much it has done."""
+"""The health of a worker process and the number of its jobs, and the answers of the probes that follow from them."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 PULSE_SECONDS = 0.5
 LONGEST_SILENCE_SECONDS = 30.0
-"""An event loop that is silent for longer is taken for stuck."""
+"""An event loop that is silent for longer counts as stuck."""
 
 State = Literal["starting", "ready", "stopping"]
 
 
 class Counts(msgspec.Struct):
-    """How many jobs run, and how many attempts ended well or badly."""
+    """The number of running jobs, and of attempts that succeeded or failed."""
 
     running: int = 0
     done: int = 0
     failed: int = 0
 
     def watch(self, hooks: HookRegistry) -> None:
-        """Count from now on."""
+        """Count from now on, by hooks."""
         hooks.on(JobStart, lambda _: self._add(running=1))
         hooks.on(AfterJobRun, lambda _: self._add(running=-1))
         hooks.on(JobInterrupted, self._interrupted)
@@ -56,12 +56,12 @@ class Counts(msgspec.Struct):
 
 
 class Vitals(msgspec.Struct):
-    """One process.
+    """The vitals of one process.
 
-    seen_at: when its event loop last showed life, by this machine's uptime
-    reaches_database: whether the database answered when it was last asked
+    seen_at: when its event loop last ticked, by this machine's uptime
+    reaches_database: True if the database answered the last probe
+    grace_seconds: how long its running jobs may continue after a stop signal
     recycled_because: why it ended by itself, if it did
-    grace_seconds: how long its running jobs may go on after a signal to stop
     """
 
     state: State = "starting"
@@ -73,22 +73,22 @@ class Vitals(msgspec.Struct):
 
     @property
     def silent_seconds(self) -> float:
-        """How long nothing was heard of its event loop."""
+        """Seconds since its event loop last ticked."""
         return time.monotonic() - self.seen_at
 
-    def hear(self, heard: Vitals) -> None:
-        """Take over what the process itself says."""
-        self.state, self.counts, self.seen_at = heard.state, heard.counts, time.monotonic()
-        self.reaches_database, self.grace_seconds = heard.reaches_database, heard.grace_seconds
+    def update(self, received: Vitals) -> None:
+        """Take over the vitals that the process itself has sent."""
+        self.state, self.counts, self.seen_at = received.state, received.counts, time.monotonic()
+        self.reaches_database, self.grace_seconds = received.reaches_database, received.grace_seconds
 
-    def die(self) -> None:
-        """Note that the process is gone, and nothing runs in it; what it has done stays done."""
+    def mark_dead(self) -> None:
+        """Note that the process has ended, so that it runs no jobs. The number of finished jobs stays."""
         self.state = "starting"
         self.counts.running = 0
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a probe is told."""
+    """The answer to a probe."""
 
     is_good: bool
     status: str
@@ -96,7 +96,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def liveness(everyone: Iterable[Vitals], patience: float = LONGEST_SILENCE_SECONDS) -> Answer:
-    """Good while every event loop ticks. A process that is starting has none yet: imports take their time."""
+    """Answer /livez: good while every event loop ticks. A process that is still importing has none yet."""
     known = list(everyone)
     silence = max((vitals.silent_seconds for vitals in known if vitals.state != "starting"), default=0.0)
     if silence > patience:
@@ -105,7 +105,7 @@ def liveness(everyone: Iterable[Vitals], patience: float = LONGEST_SILENCE_SECON
 
 
 def readiness(everyone: Iterable[Vitals], patience: float = LONGEST_SILENCE_SECONDS) -> Answer:
-    """Good when every process takes jobs, and reaches the database."""
+    """Answer /readyz: good when every process takes jobs and reaches the database."""
     known = list(everyone)
     states = [vitals.state for vitals in known]
     for state in ("stopping", "starting"):
