@@ -1,4 +1,4 @@
-"""The tasks of an application, and where its database is."""
+"""`App`: the tasks of an application, and the address of its database."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ferryman.client import Client, SyncClient
-from ferryman.client.shared import SharedClients
+from ferryman.client.shared_clients import SharedClients
 from ferryman.cron.crontab_registry import CrontabRegistry
 from ferryman.lifespans import Lifespans
 from ferryman.settings import Settings
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class App:
-    """The tasks of an application, and where its database is.
+    """The tasks of an application, and the address of its database.
 
-    What is left out is looked up in the environment and in pyproject.toml when the database is first needed, so an
-    application can be imported anywhere.
+    Settings that you leave out are read from the environment and from pyproject.toml when the database is first needed,
+    so an application can be imported anywhere.
 
     database_url: a PostgreSQL URL or libpq connection string (default: DATABASE_URL, then libpq's PG* variables)
     schema: the schema that holds the queue (default: graphile_worker)
     max_payload_bytes: the largest payload that may be added (default: 1 MiB)
-    tracing: False keeps OpenTelemetry out of its jobs, where the program has loaded it (default: True)
-    worker: how `ferryman worker` runs the tasks: hooks, extensions, a local queue, …; its command line wins
+    tracing: False hides its jobs from OpenTelemetry, which sees them if the program has loaded it (default: True)
+    worker: options for `ferryman worker`: hooks, extensions, a local queue, …; its command line overrides them
     """
 
     def __init__(
@@ -66,17 +66,17 @@ class App:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings, gathered when they are first asked for."""
+        """The settings, gathered at their first use."""
         return Settings.load(given=self._given)
 
     @property
     def tasks(self) -> Mapping[str, Task[..., Any]]:
-        """The tasks by identifier; to look at, not to change."""
+        """The tasks by identifier; read-only."""
         return MappingProxyType(dict(self.registry))
 
     @property
     def task(self) -> TaskDecorator:
-        """Makes a task of a function or a class: `@app.task`, or `@app.task(identifier=…, max_attempts=…)`."""
+        """Makes a function or a class a task: `@app.task`, or `@app.task(identifier=…, max_attempts=…)`."""
         return TaskDecorator(self._add_task)
 
     def _add_task(self, task: Task[..., Any]) -> None:
@@ -84,21 +84,21 @@ class App:
         task.adder = self.clients
 
     def lifespan(self, function: L) -> L:
-        """Open what tasks need before the first job, and close it after the last, on the worker's event loop.
+        """Register a context manager that a worker opens before its first job and closes after its last.
 
             @app.lifespan
             async def http() -> AsyncIterator[dict[str, object]]:
                 async with httpx.AsyncClient() as client:
                     yield {"http": client}  # ctx.extensions["http"]
 
-        Several are opened one after the other, and closed in reverse.
+        Several are opened in order of registration, and closed in reverse.
         """
         self.lifespans.add(function)
         return function
 
     @property
     def crontabs(self) -> list[Crontab]:
-        """The schedules; `CrontabError` when the payload of one does not fit its task."""
+        """The schedules; `CrontabError` if the payload of one does not fit its task."""
         return self._crontabs.finished()
 
     def add_crontabs(self, *crontabs: Crontab) -> None:
@@ -113,9 +113,9 @@ class App:
         return self._crontabs.decorator(self.registry, pattern, **options)
 
     def include(self, other: App) -> None:
-        """Take over the tasks, schedules and lifespans of another `App`, such as a library's, but no settings.
+        """Include the tasks, schedules and lifespans of another `App`, such as a library's. Settings are not included.
 
-        `enqueue` of its tasks adds jobs to the database of this application from then on.
+        From then on, `enqueue` of its tasks adds jobs to the database of this application.
         """
         self.registry.include(other.registry)
         other.clients.included_by(self.clients)
@@ -124,17 +124,17 @@ class App:
             self.lifespans.add(lifespan)
 
     def close(self) -> None:
-        """Close the connections that `task.enqueue` and `task.enqueue_sync` have opened; call it anywhere.
+        """Close the connections that `task.enqueue` and `task.enqueue_sync` have opened. Call it from anywhere.
 
-        The end of the process closes them too, and `asyncio.run` those of its event loop. The next `enqueue` opens
-        others.
+        The end of the process closes them too, and `asyncio.run` closes those of its event loop. The next `enqueue`
+        connects again.
         """
         self.clients.close()
 
     def client(
         self, *, use_local_time: bool = False, max_connections: int = 10, hooks: HookRegistry | None = None
     ) -> Client:
-        """A client that knows these tasks, for async code; see `Client` for the options."""
+        """Make a client with these tasks for async code; see `Client` for the options."""
         return Client(
             settings=self.settings,
             tasks=self.registry,
@@ -146,7 +146,7 @@ class App:
     def sync_client(
         self, *, use_local_time: bool = False, max_connections: int = 10, hooks: HookRegistry | None = None
     ) -> SyncClient:
-        """A client that knows these tasks, for blocking code; see `SyncClient` for the options."""
+        """Make a client with these tasks for blocking code; see `SyncClient` for the options."""
         return SyncClient(
             settings=self.settings,
             tasks=self.registry,

@@ -1,4 +1,4 @@
-"""The clock that decides how long nothing was heard. It counts the time in which the machine is suspended."""
+"""The clock that measures silence. It also counts the time in which the machine is suspended."""
 
 from __future__ import annotations
 

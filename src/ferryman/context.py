@@ -1,4 +1,4 @@
-"""What a running task may know about its job."""
+"""`WorkerContext`: the job that a handler runs, its worker and its client."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _logger = logging.getLogger("ferryman.task")
 
 
 def _ignore(fraction: float, message: str | None) -> None:
-    """Nobody listens."""
+    """Drop progress, as in a test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerContext:
     """The job that is running and the worker that runs it.
 
-    A task asks for it with a parameter annotated `WorkerContext`; it is never part of the payload. In a test, make one
-    yourself and call the task like the function that it is.
+    A task receives it in a parameter annotated `WorkerContext`, which is never part of the payload. In a test, make one
+    yourself and call the task as a function.
 
-    job: the job as it was when it was claimed
+    job: the job as it was claimed
     worker_id: the worker that runs it
     client: adds and changes jobs: a `Client` whose methods are awaited in an async handler, a `SyncClient` in a plain
         `def`, where type checkers know it as `sync_client`
-    extensions: what the worker's options brought along
-    shutting_down: set when the worker has begun to end; the handler may finish early, or ignore it
-    lease: the hold on the job, which `complete_in` and `lease_lost` speak of
-    report: takes what `set_progress` tells
+    extensions: the values of the worker's `extensions` option and of lifespans
+    shutting_down: set when the worker begins to shut down; the handler may finish early, or ignore it
+    lease: the claim of the job, for `complete_in` and `lease_lost`
+    report: receives the progress of `set_progress`
     """
 
     job: Job
@@ -52,7 +52,7 @@ class WorkerContext:
 
     @property
     def sync_client(self) -> SyncClient:
-        """The client of a plain `def` handler: the same as `client`, under the type that it has there."""
+        """The client in a plain `def` handler: the same object as `client`, with its type for type checkers."""
         if self.client is None or getattr(self.client, "_is_blocking", True) is False:
             raise TaskError(
                 "ctx.sync_client is for plain `def` handlers that a worker runs. In an async one, await the methods of "
@@ -82,35 +82,35 @@ class WorkerContext:
 
     @property
     def is_shutting_down(self) -> bool:
-        """Whether the worker has begun to end."""
+        """True once the worker has begun to shut down."""
         return self.shutting_down.is_set()
 
     @property
     def lease_lost(self) -> bool:
-        """Whether the job was taken away, because this worker was thought dead. Whatever comes of it is discarded.
+        """True once this worker has lost the job: it was declared dead, and another may run the job.
 
-        A handler on the event loop is cancelled then; one in a thread should look here now and then.
+        The result will be discarded. A handler on the event loop is cancelled; one in a thread should check this.
         """
         return self.lease is not None and self.lease.is_lost
 
     async def complete_in(self, using: Any) -> None:
-        """Complete the job inside a transaction of your own: both are committed, or neither.
+        """Complete the job inside your own transaction: both commit, or neither.
 
         using: an async connection or session of psycopg, asyncpg or SQLAlchemy, with your transaction open
 
-        Commit before the handler returns; if it returns without, the attempt has failed. `LeaseLostError` when the job
-        was taken away from this worker: let it roll your transaction back.
+        Commit before the handler returns; if it returns without a commit, the attempt has failed. `LeaseLostError` if
+        this worker has lost the job: let it roll back your transaction.
         """
         await self._held().complete_in(using)
 
     def complete_in_blocking(self, using: Any) -> None:
-        """`complete_in` for a plain `def`: with a blocking connection, session or Django alias."""
+        """Complete the job as `complete_in` does, in a plain `def`: with a blocking connection or a Django alias."""
         self._held().complete_in_blocking(using)
 
     def set_progress(self, fraction: float, message: str | None = None) -> None:
-        """Tell how far the job is, from 0 to 1, for `client.get_progress` and `ferryman jobs show`.
+        """Report how far the job is, from 0 to 1, for `client.get_progress` and `ferryman jobs show`.
 
-        Costs next to nothing: what is told within a second is written together, and only the last of it.
+        Cheap: the latest reports of all jobs are written once a second, in one statement.
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"progress is a fraction from 0 to 1; got {fraction!r}")
@@ -119,7 +119,7 @@ class WorkerContext:
     def _queue(self, name: str) -> Client:
         if self.client is None:
             raise TaskError(
-                f"ctx.{name} was read, but the context has no client, which knows the queue. In a test, give it one: "
+                f"ctx.{name} needs the client of the queue, and this context has none. In a test, give it one: "
                 f"WorkerContext(client=…)."
             )
         return self.client
@@ -134,7 +134,7 @@ class WorkerContext:
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose records carry the job, the task, the attempt and the worker."""
+        """A logger whose records have the fields `job_id`, `task`, `attempt` and `worker_id`."""
         fields = {
             "job_id": self.job.id,
             "task": self.job.task_identifier,
@@ -145,7 +145,7 @@ class WorkerContext:
 
 
 class _NoContext:
-    """Stands where the worker puts the context, and says so when something else runs the task."""
+    """The placeholder for the context. It raises a clear error if the task runs without a worker."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Values whose printed form is chosen with care, because not everything in them is for everybody's eyes."""
+"""Values whose printed form leaves out fields that may be secret, such as payloads."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 
 
 class Discreet(msgspec.Struct, frozen=True):
-    """A value that rich prints as `repr` does. It would show every field of any other struct."""
+    """A struct that rich prints by its `repr`; rich shows every field of other structs."""
 
     def __rich_repr__(self) -> NoReturn:
-        """Let rich fall back to `repr`."""
+        """Make rich fall back to `repr`."""
         raise NotImplementedError

@@ -36,29 +36,29 @@ from typing import Self
 
 
 class FerrymanError(Exception):
-    """Anything that Ferryman raises on purpose."""
+    """The base class of every error that Ferryman raises on purpose."""
 
 
 class ConfigurationError(FerrymanError):
-    """Settings are missing, unknown or contradict each other."""
+    """A setting is missing, unknown, or contradicts another."""
 
 
 class NoDatabaseError(ConfigurationError):
-    """Nobody said which database to use."""
+    """No database is configured."""
 
 
 class InvalidJobError(FerrymanError, ValueError):
-    """A value lies outside what the queue can store; nothing was sent."""
+    """The queue cannot store a value; nothing was sent."""
 
 
 class InvalidPayloadError(InvalidJobError):
-    """A payload is not storable JSON, or does not fit the parameters of its task."""
+    """A payload cannot be stored as JSON, or does not fit the parameters of its task."""
 
 
 class CrontabError(FerrymanError, ValueError):
-    """A schedule cannot be read, or cannot work; nothing was scheduled.
+    """A crontab cannot be read, or cannot work; nothing was scheduled.
 
-    problems: everything that is wrong, each with its line if it comes from a text
+    problems: every problem that was found, with its line if it comes from a text
     """
 
     def __init__(self, *problems: str) -> None:
@@ -71,15 +71,15 @@ class JobScheduleError(FerrymanError):
 
 
 class JobScheduleSkippedError(JobScheduleError):
-    """A hook said that the job shall not be added."""
+    """A hook skipped the job, so it was not added."""
 
 
 class JobScheduleFailedError(JobScheduleError):
-    """A hook refused the job, or failed."""
+    """A hook refused the job or failed, so the job was not added."""
 
 
 class ScheduleError(FerrymanError):
-    """A schedule is asked for in a way that cannot work."""
+    """A schedule in the database cannot be added or changed as requested."""
 
 
 class DuplicateScheduleError(ScheduleError):
@@ -87,15 +87,15 @@ class DuplicateScheduleError(ScheduleError):
 
 
 class UnknownScheduleError(ScheduleError):
-    """No schedule of that name is kept in the database; nothing was changed."""
+    """The database has no schedule of that name; nothing was changed."""
 
 
 class TaskError(FerrymanError):
-    """A task is defined or asked for in a way that cannot work."""
+    """A task is defined or used in a way that cannot work."""
 
 
 class DuplicateTaskError(TaskError):
-    """Two tasks want the same identifier."""
+    """Two tasks have the same identifier."""
 
 
 class UnknownTaskError(TaskError):
@@ -103,15 +103,15 @@ class UnknownTaskError(TaskError):
 
 
 class LeaseLostError(FerrymanError):
-    """The job was taken away from the worker that was running it; what the handler wanted was not done."""
+    """The worker has lost the job that the handler works on, so the job was not completed."""
 
 
 class SchemaError(FerrymanError):
-    """The schema in the database is not one that Ferryman can use."""
+    """Ferryman cannot use the schema in the database."""
 
 
 class SchemaMissingError(SchemaError):
-    """The database has no such schema yet."""
+    """The schema is not installed in the database."""
 
 
 class IncompatibleSchemaError(SchemaError):
@@ -123,33 +123,33 @@ class UnsupportedServerError(SchemaError):
 
 
 class DatabaseError(FerrymanError):
-    """PostgreSQL refused a statement; the cause is chained."""
+    """PostgreSQL refused a statement; the driver's error is chained."""
 
 
 class DatabaseUnavailableError(DatabaseError):
-    """The server cannot be reached, or went away."""
+    """The server cannot be reached, or stopped answering."""
 
 
 class NotConnectedError(DatabaseUnavailableError):
-    """There was no connection to be had, so nothing was sent: it is safe to try again."""
+    """No connection was available, so nothing was sent. It is safe to try again."""
 
 
 class JobNotAddedError(DatabaseError):
-    """The database accepted the call but stored no job, even when asked again."""
+    """The database accepted the call but stored no job, also after retries."""
 
 
 class EmbeddedServerError(FerrymanError):
-    """The private PostgreSQL could not be found, made or started."""
+    """The private PostgreSQL could not be found, created or started."""
 
 
 class WorkerCrashed(FerrymanError):  # noqa: N818 - the name that people know from error texts and retry policies
-    """The process that ran a job ended before the job did.
+    """The process that ran a job exited before the job ended.
 
     A retry policy is asked about it when the process was a child of the worker. When it was the worker itself, nobody
     is left to ask: `on_crash` says what becomes of the job, and this name stands in its error.
 
-    exit_code: as in `subprocess`: what the process gave, or minus the number of the signal that ended it
-    has_begun: whether the task had begun; otherwise its module was being imported
+    exit_code: as in `subprocess`: the exit code, or minus the number of the signal that killed the process
+    has_begun: True if the task had started; otherwise its module was being imported
     """
 
     def __init__(self, message: str, exit_code: int | None = None, has_begun: bool = True) -> None:
@@ -163,7 +163,7 @@ class WorkerCrashed(FerrymanError):  # noqa: N818 - the name that people know fr
 
     @classmethod
     def of(cls, order: object, exit_code: int, *, has_begun: bool) -> Self:
-        """Name the job, and what ended its process."""
+        """Make an error that names the job and the cause of the exit."""
         duty = "ran" if has_begun else "was about to run"
         return cls(f"the process that {duty} {order} {_ended(exit_code)}", exit_code, has_begun)
 

@@ -1,4 +1,4 @@
-"""Times that PostgreSQL can hold and Python's datetime cannot: `infinity`, and years before 1 or after 9999."""
+"""Times that fit PostgreSQL but not Python's datetime: `infinity`, and years before 1 or after 9999."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Self
 
 _EARLIEST = datetime(1, 1, 3, tzinfo=UTC)
 _LATEST = datetime(9999, 12, 30, tzinfo=UTC)
-"""Not quite the first and last that there are: they can be shown in any time zone."""
+"""A little inside the limits of datetime, so that they can be shown in any time zone."""
 
 
 class FarTime(datetime):
-    """A time that PostgreSQL holds and a datetime cannot.
+    """A time that fits PostgreSQL but not a datetime.
 
     As a datetime it is the end of the year 9999 or the beginning of the year 1: it compares and sorts as expected.
     `stored`, and `str()`, give it as PostgreSQL writes it: `infinity`, or `20000-01-01 00:00:00` (UTC).
@@ -21,7 +21,7 @@ class FarTime(datetime):
 
     @classmethod
     def of(cls, stored: str) -> Self:
-        """The time that PostgreSQL writes like this."""
+        """Make the time that PostgreSQL writes as `stored`."""
         near = _EARLIEST if stored.startswith("-") or stored.endswith("BC") else _LATEST
         made = cls(near.year, near.month, near.day, tzinfo=UTC)
         made.stored = stored

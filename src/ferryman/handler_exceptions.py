@@ -1,4 +1,4 @@
-"""What a handler may raise to decide the fate of its job."""
+"""The exceptions that a handler raises to decide what happens to its job."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ferryman.payloads import encode_payload
 
 
 class Retry(FerrymanError):  # noqa: N818 - a decision, not an error
-    """The attempt failed; the next one shall come after another delay, or work on another payload.
+    """The attempt failed. Retry after another delay, or with another payload.
 
-    after: how long to wait, instead of what the task's policy says; `TypeError` if it is not a timedelta
-    payload: what the next attempt gets; None keeps the payload. It is stored together with the failure
+    after: how long to wait, instead of the delay of the task's policy; `TypeError` if it is not a timedelta
+    payload: the payload of the next attempt; None keeps it. It is stored together with the failure
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Fail(FerrymanError):  # noqa: N818
 
 
 class Snooze(FerrymanError):  # noqa: N818
-    """Nothing failed; run the job again after this delay, and do not count the attempt.
+    """Nothing failed. Run the job again after this delay, and do not count the attempt.
 
     delay: how long to wait; `TypeError` if it is not a timedelta
     """

@@ -1,4 +1,4 @@
-"""Jobs as plain frozen values, checked when they are made."""
+"""Jobs and their scheduling as frozen values, checked when they are made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -27,18 +27,18 @@ LONGEST_DELAY = timedelta(days=365_000)
 
 
 class JobKeyMode(Enum):
-    """What happens when a job with the same key already exists."""
+    """The effect of adding a job whose key another job already has."""
 
     REPLACE = "replace"
-    """Overwrite the waiting job: payload, time, queue, everything. Attempts start again."""
+    """Overwrite the waiting job completely: payload, time, queue and the rest. Its attempts start again."""
     PRESERVE_RUN_AT = "preserve_run_at"
     """Like `REPLACE`, but a job that was never attempted keeps its `run_at`."""
     UNSAFE_DEDUPE = "unsafe_dedupe"
-    """Leave the existing job as it is, even when it is running or has failed for good."""
+    """Keep the existing job unchanged, even if it is running or has failed for good."""
 
 
 class JobState(Enum):
-    """Where a job stands; each job is in exactly one state."""
+    """The state of a job. Each job is in exactly one."""
 
     READY = "ready"
     """Never attempted and due."""
@@ -47,23 +47,23 @@ class JobState(Enum):
     RUNNING = "running"
     """Claimed by a worker."""
     RETRYING = "retrying"
-    """Attempted before, and waiting for its next attempt."""
+    """Attempted before, waiting for its next attempt."""
     FAILED = "failed"
-    """Out of attempts. It stays in the table until somebody reschedules or deletes it."""
+    """Out of attempts. It stays in the table until it is rescheduled or deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """How to schedule a job. Whatever is left out is decided by the task, then by the database.
+    """How to schedule a job. The task's defaults fill in values that you leave out, then the database's.
 
     queue_name: jobs with the same queue name run one at a time
-    run_at: not before this time, which must have a time zone (default: now)
-    delay: not before this long after now, by the database's clock; instead of `run_at`
+    run_at: the earliest time to run it, with a time zone (default: now)
+    delay: how long to wait from now, by the database's clock; instead of `run_at`
     max_attempts: attempts before the job fails for good, 1 to 32,767 (default: 25)
     job_key: 1 to 512 characters; at most one waiting job has a given key
-    job_key_mode: what to do when the key is taken (default: `JobKeyMode.REPLACE`)
+    job_key_mode: the effect if a job with this key exists (default: `JobKeyMode.REPLACE`)
     priority: -32,768 to 32,767, smaller runs first (default: 0)
-    flags: labels that workers may be told to leave alone; kept as a tuple
+    flags: labels; a worker can be configured to skip jobs that have them. Kept as a tuple
     """
 
     queue_name: str | None = None
@@ -88,7 +88,7 @@ class JobSpec:
         return f"JobSpec({', '.join(given)})"
 
     def over(self, defaults: JobSpec) -> JobSpec:
-        """These settings, with `defaults` where this spec says nothing."""
+        """This spec, with `defaults` for the values that it leaves out."""
         missing = {
             name: value
             for name in _CHECKS
@@ -102,7 +102,7 @@ class JobSpec:
 
 
 class _JobRecord(Discreet, frozen=True, gc=False):
-    """A frozen value that is made by the thousand: msgspec builds one in a fraction of a dataclass's time.
+    """A frozen value that is made by the thousand: msgspec makes one in a fraction of a dataclass's time.
 
     None of them can be part of a reference cycle, so the garbage collector need not look at them.
     """
@@ -114,7 +114,7 @@ class _JobRecord(Discreet, frozen=True, gc=False):
 
 
 class NewJob(_JobRecord, frozen=True, gc=False):
-    """A job that is ready to be added: what `Task.job(...)` returns. Its payload is JSON text, checked."""
+    """A job that is ready to be added, as `Task.job(...)` returns it. Its payload is checked JSON text."""
 
     identifier: str
     payload_json: str
@@ -125,6 +125,15 @@ class NewJob(_JobRecord, frozen=True, gc=False):
             _check_identifier_once(self.identifier)
         else:
             check_identifier(self.identifier)
+
+
+class TaskObject(Protocol):
+    """An instance of a task class, for type checkers: any object with the `run` that a worker calls."""
+
+    @property
+    def run(self) -> Callable[..., Any]:
+        """The method that runs the job."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +152,7 @@ class RawJobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescheduleJobOptions:
-    """What `reschedule_jobs` changes; whatever is left out stays as it is."""
+    """The changes for `reschedule_jobs`. Values that you leave out do not change."""
 
     run_at: datetime | None = None
     priority: int | None = None
@@ -158,11 +167,11 @@ class RescheduleJobOptions:
 
 
 class Job(_JobRecord, frozen=True, gc=False):
-    """A job as it stood in the database when it was read."""
+    """A job as it was in the database when it was read."""
 
     id: int
     task_identifier: str
-    """Empty when the row of the task was deleted under the job."""
+    """Empty if the row of its task was deleted."""
     payload_json: str
     queue_name: str | None
     priority: int
@@ -181,7 +190,7 @@ class Job(_JobRecord, frozen=True, gc=False):
 
     @property
     def payload(self) -> Any:
-        """The payload as Python values, decoded anew at each call. Its trace is not part of it."""
+        """The payload as Python values, without its trace. Decoded at each call."""
         return json.loads(without_trace(self.payload_json))
 
     @property
@@ -192,18 +201,18 @@ class Job(_JobRecord, frozen=True, gc=False):
 
 
 def check_identifier(identifier: str) -> str:
-    """Refuse a task identifier that the database would refuse."""
+    """Check a task identifier by the rules of the database."""
     return check_text("identifier", identifier, MAX_IDENTIFIER_LENGTH)
 
 
 @lru_cache(maxsize=1024)
 def _check_identifier_once(identifier: str) -> None:
-    """The same few identifiers come by the thousand."""
+    """Check an identifier, and remember it: the same few come by the thousand."""
     check_identifier(identifier)
 
 
 def check_text(name: str, value: str, longest: int) -> str:
-    """Refuse text that is empty, too long, or that PostgreSQL cannot store. Members of string enums become text."""
+    """Check that text has a fitting length, and that PostgreSQL can store it. Members of string enums become text."""
     if not isinstance(value, str):
         raise InvalidJobError(f"{name} must be a string, not {type(value).__name__}")
     if not 1 <= len(value) <= longest:
@@ -213,7 +222,7 @@ def check_text(name: str, value: str, longest: int) -> str:
 
 
 def check_storable(name: str, value: str) -> None:
-    """Refuse text with characters that PostgreSQL cannot store."""
+    """Check that PostgreSQL can store the characters of a text."""
     if "\0" in value:
         raise InvalidJobError(f"{name} contains a NUL character, which PostgreSQL cannot store")
     try:
@@ -223,7 +232,7 @@ def check_storable(name: str, value: str) -> None:
 
 
 def check_integer(name: str, value: int | None, least: int, most: int) -> int | None:
-    """Refuse anything but a whole number within the limits; None passes. Members of integer enums become numbers."""
+    """Check for a whole number within the limits, or None. Members of integer enums become numbers."""
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
@@ -234,7 +243,7 @@ def check_integer(name: str, value: int | None, least: int, most: int) -> int | 
 
 
 def check_time(name: str, value: datetime | None) -> datetime | None:
-    """Refuse anything but a datetime with a time zone; None passes."""
+    """Check for a datetime with a time zone, or None."""
     if value is None:
         return None
     if not isinstance(value, datetime):
@@ -287,7 +296,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "priority": lambda name, value: check_integer(name, value, SMALLINT_MIN, SMALLINT_MAX),
     "flags": _flags,
 }
-"""The fields of `JobSpec`. Each check returns the value as it is kept."""
+"""The check of each field of `JobSpec`, which returns the value to keep."""
 
 NO_SPEC: JobSpec = JobSpec()
-"""Leaves everything to the task and the database. Shared, since many jobs say no more than that."""
+"""The spec that leaves everything to the task and the database. Many jobs share it."""

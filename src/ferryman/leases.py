@@ -1,10 +1,11 @@
-"""A handler's hold on its job."""
+"""The lease of a handler: completes its job in the handler's transaction, and knows if the job was lost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ferryman.database.sessions import AsyncSession, SyncSession
+from ferryman.database.blocking_sessions import SyncSession
+from ferryman.database.sessions import AsyncSession
 from ferryman.errors import LeaseLostError
 from ferryman.queries.settle import complete_claims
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Lease:
-    """What a handler needs to settle its job by itself, and whether the job is still its own.
+    """Lets a handler complete its job by itself, and tells it if the job was lost.
 
     The fence is that of every settlement: the worker's id and the moment of the claim. The worker renews the lock of a
     long job, at any time, so there may be several such moments. Each of them is this claim's and nobody else's.
@@ -32,22 +33,22 @@ class Lease:
         self._worker_id = worker_id
         self._keys = [*keys]
         self.is_lost = False
-        """Whether the job was taken away from the worker, which may have been thought dead."""
+        """True once the worker has lost the job, as after it was declared dead."""
         self.is_used = False
-        """Whether the handler has completed the job in a transaction of its own."""
+        """True once the handler has completed the job in its own transaction."""
         self.on_use: Callable[[], None] | None = None
         self.learn_keys: Callable[[], Sequence[ClaimKey]] = lambda: self._keys
-        """Asks the worker for the keys of the claim as they are by now."""
+        """Asks the worker for the current keys of the claim."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Lease, (self._schema, self._worker_id, [*self.learn_keys()])
 
     async def complete_in(self, using: Any) -> None:
-        """Complete the job as part of the transaction that is open on an async connection."""
+        """Complete the job in the open transaction of an async connection."""
         await AsyncSession(_no_pool, self._schema).run(self._complete(using))
 
     def complete_in_blocking(self, using: Any) -> None:
-        """Complete the job as part of the transaction that is open on a blocking connection."""
+        """Complete the job in the open transaction of a blocking connection."""
         SyncSession(_no_pool, self._schema).run(self._complete(using))
 
     def _complete(self, using: Any) -> Steps[None]:
@@ -71,7 +72,7 @@ class Lease:
         self.is_lost = True
         raise LeaseLostError(
             f"job {self._keys[0][0]} no longer belongs to this worker, so it was not completed. Another attempt may "
-            f"be running; let this error end the transaction, so that what was done here is not done twice."
+            f"be running. Let this error roll back your transaction, so that its work is not done twice."
         )
 
 

@@ -1,4 +1,4 @@
-"""What tasks need for as long as a worker runs: opened before the first job, closed after the last."""
+"""Lifespans: resources that a worker opens before its first job and closes after its last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 Brought: TypeAlias = Mapping[Any, Any] | None
-"""What handlers find in `ctx.extensions`; None brings nothing."""
+"""The values for `ctx.extensions`; None adds none."""
 Lifespan: TypeAlias = Callable[[], AsyncIterator[Brought] | AbstractAsyncContextManager[Brought]]
 L = TypeVar("L", bound=Lifespan)
 
@@ -32,26 +32,29 @@ class Lifespans:
         return iter(self._known)
 
     def add(self, lifespan: Lifespan) -> None:
-        """Register one. One that is known already stays where it is."""
+        """Register a lifespan. One that is registered already keeps its place."""
         if not callable(lifespan) or inspect.iscoroutinefunction(lifespan) or inspect.isgeneratorfunction(lifespan):
             raise ConfigurationError(f"{_name(lifespan)} cannot be used: {HOW}")
         self._known.setdefault(lifespan)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Mapping[Any, Any]]:
-        """Open all, and close them in reverse order; what they bring, in one mapping."""
+        """Open every lifespan, and close them in reverse order. Yields their values in one mapping."""
         brought: dict[Any, Any] = {}
         async with AsyncExitStack() as stack:
             for lifespan in self:
                 found = await stack.enter_async_context(_Told(lifespan))
                 if twice := found.keys() & brought.keys():
-                    raise ConfigurationError(f"{_name(lifespan)} brings {min(map(repr, twice))}, as another one does")
+                    raise ConfigurationError(
+                        f"{_name(lifespan)} provides the extension {min(map(repr, twice))}, which another lifespan "
+                        f"already provides. Rename one of them."
+                    )
                 brought.update(found)
             yield brought
 
 
 class _Told:
-    """One lifespan whose failures say whose they are."""
+    """A lifespan whose errors name it."""
 
     def __init__(self, lifespan: Lifespan) -> None:
         self._lifespan = lifespan
@@ -64,7 +67,7 @@ class _Told:
             raise self._failure("start", error) from error
         if found is None or isinstance(found, Mapping):
             return found or {}
-        problem = ConfigurationError(f"{_name(self._lifespan)} brings {type(found).__name__}, not a mapping; {HOW}")
+        problem = ConfigurationError(f"{_name(self._lifespan)} provides {type(found).__name__}, not a mapping; {HOW}")
         await self.__aexit__(type(problem), problem, None)
         raise problem
 
@@ -85,7 +88,7 @@ class _Told:
         return ConfigurationError(f"{_name(self._lifespan)} failed to {what} at {self._place(error)}: {told}")
 
     def _place(self, error: Exception) -> str:
-        """The last line in its own file; that says more than the depths of a library."""
+        """The last line in the lifespan's own file, which says more than lines deep in a library."""
         frames = traceback.extract_tb(error.__traceback__)
         file = inspect.getsourcefile(inspect.unwrap(self._lifespan))
         last = ([frame for frame in frames if frame.filename == file] or frames)[-1]

@@ -1,4 +1,4 @@
-"""Public names that a package imports when they are first used, so that programs start without what they do not use."""
+"""Imports the public names of a package at their first use, so that programs start quickly."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 def names_on_demand(
     package: str, homes: Mapping[str, str], *, modules: str = ""
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package.
+    """Make the functions `__getattr__` and `__dir__` of a package.
 
-    homes: modules, each with the names that come from it, separated by spaces
-    modules: public modules of the package, separated by spaces, which are names of it too
+    homes: modules, each with the names that it defines, separated by spaces
+    modules: public modules of the package, separated by spaces, which are also names of the package
 
-    Type checkers must not see the result: they would believe that the package has every name. Show them the imports.
+    Hide the result from type checkers, which would believe that the package has every name. Show them the imports.
     """
     module_of = {name: module for module, names in homes.items() for name in names.split()}
     own_modules = {*modules.split()}

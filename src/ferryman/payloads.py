@@ -1,4 +1,4 @@
-"""Payloads as JSON text: exactly what was given, or a clear refusal."""
+"""Encodes payloads as JSON text without loss, or refuses them and names the place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ferryman.errors import InvalidJobError, InvalidPayloadError
 from ferryman.jobs import check_storable
 
 MAX_DEPTH = 256
-"""Levels of nesting. Far beyond what people write, well within every parser that may read the payload."""
+"""Levels of nesting: more than people write, and within the limit of every parser that may read the payload."""
 
 MAX_INTEGER_BITS = 14_284
 """4,300 digits: Python itself refuses to read longer numbers."""
@@ -42,7 +42,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_payload(value: object) -> str:
-    """The JSON text of `value`, or `InvalidPayloadError` that names the place that cannot be stored.
+    """Encode `value` as JSON text; `InvalidPayloadError` names a place that cannot be stored.
 
     Values that JSON lacks but that have one obvious form are converted: dataclasses, msgspec structs, attrs classes,
     pydantic models, dates, times, UUIDs, decimals, enums. Tuples become arrays. Sets, bytes and keys that are not
@@ -56,12 +56,12 @@ def encode_payload(value: object) -> str:
 
 
 def to_plain(value: object) -> Any:
-    """`value` with everything that JSON lacks turned into what JSON has, also where that loses its type."""
+    """Convert `value` to plain JSON values, even where a type is lost."""
     return msgspec.to_builtins(value, str_keys=True, enc_hook=encode_foreign)
 
 
 def check_size(identifier: str, payload_json: str, limit: int) -> None:
-    """Refuse a payload larger than `limit` bytes."""
+    """Raise `InvalidPayloadError` if the payload has more than `limit` bytes."""
     size = len(payload_json) if payload_json.isascii() else len(payload_json.encode())
     if size > limit:
         raise InvalidPayloadError(
@@ -71,7 +71,7 @@ def check_size(identifier: str, payload_json: str, limit: int) -> None:
 
 
 def encode_foreign(value: object) -> object:
-    """Turn what msgspec does not know into what it knows: pydantic models, and subclasses of plain types."""
+    """Convert values that msgspec does not know: pydantic models, and subclasses of plain types."""
     if is_pydantic_model(type(value)):
         return _dumped(value)
     for kind, as_known in _SUBCLASSED.items():
@@ -81,7 +81,7 @@ def encode_foreign(value: object) -> object:
 
 
 def is_pydantic_model(candidate: object) -> bool:
-    """Whether `candidate` is a pydantic model class. Never imports pydantic: without it there are none."""
+    """True if `candidate` is a pydantic model class. Never imports pydantic: without it there are none."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(candidate, type) and issubclass(candidate, pydantic.BaseModel)
 
@@ -94,7 +94,7 @@ def _dumped(model: Any) -> object:
 
 
 def _encoded_as_it_stands(value: object) -> str | None:
-    """The JSON text of `value` if nothing in it needs a second look."""
+    """The JSON text of `value` if no part of it needs a closer look."""
     if not _is_plain(value, 0):
         return None
     try:
@@ -105,7 +105,7 @@ def _encoded_as_it_stands(value: object) -> str | None:
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Whether `value` can be encoded as it stands; unstorable text shows only in the result.
+    """True if `value` can be encoded as it is; unstorable text shows only in the result.
 
     Runs for every payload, so it only answers yes or no; `_plain` finds the place again.
     """
@@ -127,7 +127,7 @@ def _are_plain(values: Iterable[Any], depth: int) -> bool:
 
 
 def _plain(value: Any, place: str, depth: int) -> Any:
-    """`value` as JSON-compatible values, or a refusal that names the place."""
+    """Convert `value` to JSON-compatible values; `InvalidPayloadError` names a place that cannot be."""
     if isinstance(value, Enum):
         return _plain(value.value, place, depth)
     if _has_fields(value):

@@ -1,4 +1,4 @@
-"""What follows a failure: how long a job waits before its next attempt, and whether it has one after a crash."""
+"""Retry policies: how long a job waits after a failure, and what follows a crash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from ferryman.errors import ConfigurationError
 
 OnCrash: TypeAlias = Literal["requeue", "retry", "fail"]
-"""What becomes of a job whose worker died while it ran.
+"""What happens to a job whose worker died while it ran.
 
 requeue: its attempt is given back, and it runs again after a delay
 retry: the attempt is used up, as by an error, and it runs again if there are more
@@ -25,14 +25,14 @@ class RetryPolicy(Protocol):
     """Decides the delay after a failed attempt."""
 
     def delay(self, attempts: int, error: BaseException) -> timedelta | None:
-        """The delay after this many attempts; None for Graphile's own, `exp(least(attempts, 10))` seconds."""
+        """The delay after this many attempts; None for Graphile's delay, `exp(least(attempts, 10))` seconds."""
 
 
 class GraphileBackoff(msgspec.Struct, frozen=True):
-    """Graphile's delay: about 3 s, 7 s, 20 s, 55 s, … up to 6 hours. The database works it out."""
+    """Graphile's delay: about 3 s, 7 s, 20 s, 55 s, … up to 6 hours. The database computes it."""
 
     def delay(self, attempts: int, error: BaseException) -> timedelta | None:  # noqa: ARG002
-        """None: the database decides."""
+        """Return None: the database computes the delay."""
         return None
 
 
@@ -46,7 +46,7 @@ class FixedDelay(msgspec.Struct, frozen=True):
         _check(self.seconds, self.jitter)
 
     def delay(self, attempts: int, error: BaseException) -> timedelta:  # noqa: ARG002
-        """The delay."""
+        """Return the delay after this attempt."""
         return _jittered(self.seconds, self.jitter)
 
 
@@ -61,12 +61,12 @@ class LinearDelay(msgspec.Struct, frozen=True):
         _check(self.step_seconds, self.jitter)
 
     def delay(self, attempts: int, error: BaseException) -> timedelta:  # noqa: ARG002
-        """The delay."""
+        """Return the delay after this attempt."""
         return _jittered(min(self.step_seconds * attempts, self.most_seconds), self.jitter)
 
 
 class CustomDelay(msgspec.Struct, frozen=True):
-    """A delay that a function of yours decides; None leaves it to the database."""
+    """A delay that your function computes; None leaves it to the database."""
 
     decide: Callable[[int, BaseException], timedelta | None]
     jitter: float = 0.0
@@ -75,7 +75,7 @@ class CustomDelay(msgspec.Struct, frozen=True):
         _check(0, self.jitter)
 
     def delay(self, attempts: int, error: BaseException) -> timedelta | None:
-        """The delay."""
+        """Return the delay after this attempt."""
         decided = checked_delay(self.decide(attempts, error))
         return None if decided is None else _jittered(decided.total_seconds(), self.jitter)
 
@@ -84,7 +84,7 @@ AnyRetryPolicy: TypeAlias = RetryPolicy | Callable[[int, BaseException], timedel
 
 
 def as_policy(policy: AnyRetryPolicy) -> RetryPolicy:
-    """A bare function is a policy too."""
+    """Make a policy of a bare function."""
     if hasattr(policy, "delay"):
         return policy
     if not callable(policy):
@@ -93,7 +93,7 @@ def as_policy(policy: AnyRetryPolicy) -> RetryPolicy:
 
 
 def checked_delay(delay: timedelta | None) -> timedelta | None:
-    """What a policy has decided, or `TypeError` if it is neither a timedelta nor None."""
+    """Return the delay of a policy; `TypeError` if it is neither a timedelta nor None."""
     if delay is not None and not isinstance(delay, timedelta):
         raise TypeError(f"a retry policy returns a timedelta or None, not {delay!r}: say timedelta(seconds=…)")
     return delay
@@ -107,5 +107,5 @@ def _check(seconds: float, jitter: float) -> None:
 
 
 def _jittered(seconds: float, jitter: float) -> timedelta:
-    """The delay, up to `jitter` of it taken away or added."""
+    """The delay, changed at random by up to `jitter` of it."""
     return timedelta(seconds=max(0.0, seconds) * random.uniform(1 - jitter, 1 + jitter))  # noqa: S311

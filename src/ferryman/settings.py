@@ -1,4 +1,4 @@
-"""Settings: arguments win over the environment, which wins over `[tool.ferryman]` in pyproject.toml."""
+"""Settings from arguments, else from the environment, else from `[tool.ferryman]` in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _TRUTHS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where the database is and how to use it.
+    """The address of the database, and how to use it.
 
     database_url: None means that libpq's own variables (PGHOST, PGDATABASE, PGSERVICE, …) decide
     schema: the schema that holds the queue
     max_payload_bytes: the largest payload that may be added
-    tracing: whether jobs are told to OpenTelemetry, where the program has loaded it
+    tracing: True reports jobs to OpenTelemetry if the program has loaded it
     """
 
     database_url: str | None = field(default=None, repr=False)
@@ -63,7 +63,7 @@ class Settings:
         environ: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> Settings:
-        """Gather the settings. In `given`, None means that the caller said nothing."""
+        """Gather the settings. A None in `given` counts as left out."""
         chosen = _from_environment(os.environ if environ is None else environ)
         chosen |= {name: value for name, value in (given or {}).items() if value is not None}
         is_needed = not {"database_url", "schema"} <= chosen.keys()
@@ -94,13 +94,13 @@ def _truth(variable: str, text: str) -> bool:
 
 
 _READERS: dict[str, Callable[[str, str], Any]] = {"max_payload_bytes": _whole_number, "tracing": _truth}
-"""How a setting that is no text is read from its variable."""
+"""The functions that read settings other than text from their variables."""
 
 
 def _from_pyproject(folder: Path | None, *, is_needed: bool) -> dict[str, Any]:
     """`[tool.ferryman]` of the nearest pyproject.toml at or above `folder`.
 
-    is_needed: False if a file that cannot be read, as in the midst of a merge, is no obstacle
+    is_needed: False ignores a file that cannot be read, as during a merge
     """
     file = _nearest_pyproject(folder)
     return {} if file is None else _checked_table(file, is_needed=is_needed)
@@ -112,7 +112,7 @@ def _nearest_pyproject(folder: Path | None) -> Path | None:
         candidates = (place / "pyproject.toml" for place in (start, *start.parents))
         return next((file for file in candidates if file.is_file()), None)
     except OSError:
-        # A working directory that was deleted, or that we may not look at, has no settings for us.
+        # The working directory was deleted, or may not be read: it has no settings.
         return None
 
 

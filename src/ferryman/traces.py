@@ -1,7 +1,7 @@
-"""Where a job comes from: the key `_trace` of its payload, and the seam through which a tracing library sees jobs.
+"""Traces of jobs: the key `_trace` of a payload, and the interface through which a tracing library sees jobs.
 
-The key has the shape that the Rust worker writes. Payloads that are no JSON objects have no place for it. Nothing here
-imports a tracing library: `ferryman.observe` does, when the program has loaded one.
+The key has the form that the Rust worker writes. A payload that is not a JSON object has no place for it. Nothing here
+imports a tracing library: `ferryman.observe` does, if the program has loaded one.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 TRACE_KEY = "_trace"
 TRACEPARENT_KEY = "traceparent"
-"""Programs that know W3C's rules and not ours put this beside the keys of the payload."""
+"""The key by W3C's rules, which other programs put beside the keys of the payload."""
 _MARK = f'"{TRACE_KEY}"'
 _LIBRARY = "opentelemetry.trace"
 MOST_ITEMS = 128
-"""Traces of the items of a batch that are read; tracing libraries keep no more links than that."""
+"""How many items of a batch are searched for traces; tracing libraries keep no more links."""
 
 _ID, _SPAN = "[0-9a-f]{32}", "[0-9a-f]{16}"
 _OURS = re.compile(
     rf'\{{"_trace":\{{"flags":(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d),'
     rf'"trace_id":"(?!0{{32}})({_ID})","span_id":"(?!0{{16}})({_SPAN})"\}},?'
 )
-"""A payload as `with_trace` writes it: the usual one need not be parsed to find its trace."""
+"""A payload as `with_trace` writes it, which need not be parsed to find its trace."""
 _TRACEPARENT = re.compile(rf"(?!ff|00.{{53}}-)[0-9a-f]{{2}}-({_ID})-({_SPAN})-([0-9a-f]{{2}})(?:-.*)?", re.DOTALL)
 _HEX = re.compile(rf"{_ID}{_SPAN}", re.IGNORECASE)
 _MOST_FLAGS = 255
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """A span, by its numbers. Neither of the ids is 0."""
+    """The ids and flags of a span. Neither id is 0."""
 
     trace_id: int
     span_id: int
@@ -52,10 +52,10 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What the payload of a job says about spans.
+    """The spans that the payload of a job refers to.
 
-    producers: those that added the job, or the items of a batch
-    died: the attempt before, if its worker died
+    producers: the spans that added the job, or the items of a batch
+    died: the span of the previous attempt, if its worker died
     """
 
     producers: Sequence[Trace] = ()
@@ -69,13 +69,13 @@ _items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def with_trace(payload_json: str, trace: Trace) -> str:
-    """The payload with this trace instead of any other. A payload that is no object stays as it is."""
+    """Put this trace into the payload, in place of another. A payload that is not an object is not changed."""
     value = f'{{"flags":{trace.flags},"trace_id":"{trace.trace_id:032x}","span_id":"{trace.span_id:016x}"}}'
     return _with_key(payload_json, value)
 
 
 def with_died(payload_json: str, died: Trace) -> str:
-    """The payload with the attempt that died, beside the trace that it has. Only objects have a place for it."""
+    """Add the span of an attempt that died to the payload, beside its trace. Only objects have a place for it."""
     fields = _fields(payload_json).get(TRACE_KEY, msgspec.Raw(b"{}"))
     known = _decoded(fields)
     members = known if isinstance(known, dict) else {"traceparent": known}
@@ -83,7 +83,7 @@ def with_died(payload_json: str, died: Trace) -> str:
 
 
 def with_trace_of(payload_json: str, earlier_json: str) -> str:
-    """The payload with the trace of the one that it replaces."""
+    """Copy the trace of the payload that this one replaces."""
     if _MARK not in earlier_json:
         return payload_json
     value = _fields(earlier_json).get(TRACE_KEY)
@@ -91,7 +91,7 @@ def with_trace_of(payload_json: str, earlier_json: str) -> str:
 
 
 def without_trace(payload_json: str) -> str:
-    """The payload as its task takes it: without the key, in the items of a batch too."""
+    """Remove the key from the payload, and from the items of a batch."""
     if _MARK not in payload_json:
         return payload_json
     ours = _OURS.match(payload_json)
@@ -106,7 +106,7 @@ def without_trace(payload_json: str) -> str:
 
 
 def origin_of(payload_json: str) -> Origin:
-    """What the payload says about spans. What cannot be read counts for nothing, whoever wrote it."""
+    """Read the spans that the payload refers to. Anything that cannot be read is ignored."""
     if _MARK not in payload_json and '"traceparent"' not in payload_json:
         return NO_ORIGIN
     ours = _OURS.match(payload_json)
@@ -123,57 +123,57 @@ def origin_of(payload_json: str) -> Origin:
 
 
 def parse_traceparent(text: object) -> Trace | None:
-    """The span that a W3C traceparent names; None if it names none."""
+    """Parse a W3C traceparent; None if it names no span."""
     found = _TRACEPARENT.fullmatch(text) if isinstance(text, str) else None
     return None if found is None else _trace(found[1], found[2], int(found[3], 16))
 
 
 class Sending(Protocol):
-    """Jobs while they are added: a block, which ends when the database has them or has refused them."""
+    """A block in which jobs are added. It ends when the database has stored or refused them."""
 
     jobs: Sequence[NewJob]
-    """What to add: the jobs that were given, with their trace."""
+    """The jobs to add, with their trace."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *error: object) -> None: ...
 
     def added(self, job: Job) -> None:
-        """Learn the id of the only job."""
+        """Note the id of the only job."""
 
 
 class Processing(Protocol):
     """An attempt while it runs."""
 
     def end(self, outcome: str, error: str | None = None) -> None:
-        """End with this word.
+        """End the attempt with this outcome.
 
-        error: what the attempt failed with: a type, a message, and perhaps a traceback
+        error: the error of a failed attempt: a type, a message, and perhaps a traceback
         """
 
 
 class Attempted(Protocol):
-    """An attempt at a job, as far as a trace is concerned. Its row may be decoded only as far as it is asked."""
+    """An attempt at a job, with the facts for a trace. Its row may be decoded only as far as needed."""
 
     @property
     def job_id(self) -> int:
-        """Its job."""
+        """The id of the job."""
 
     @property
     def payload_json(self) -> str:
-        """The payload, with the key."""
+        """The payload, with the key `_trace`."""
 
     @property
     def attempts(self) -> int:
-        """Which attempt it is, from 1 on."""
+        """The number of the attempt, from 1."""
 
     @property
     def max_attempts(self) -> int:
-        """How many attempts its job may have."""
+        """The highest number of attempts of its job."""
 
     @property
     def worker_id(self) -> str:
-        """Who makes it."""
+        """The id of the worker."""
 
     @property
     def queue_name(self) -> str | None:
@@ -181,26 +181,26 @@ class Attempted(Protocol):
 
 
 class Tracing(Protocol):
-    """What a tracing library is told. Nothing here may fail a job: whoever calls is ready for any exception."""
+    """The link to a tracing library. Nothing here may fail a job: callers expect any exception."""
 
     def send(self, jobs: Sequence[NewJob]) -> Sending | None:
-        """Watch jobs being added; None if no trace is under way."""
+        """Trace jobs while they are added; None if there is no current trace."""
 
     def processing(self, identifier: str) -> Callable[[Attempted], Processing]:
-        """How to watch attempts of this task; what they have in common is made once."""
+        """Make a tracer for attempts of this task, with what they have in common."""
 
     def died(self, identifier: str, attempted: Attempted, started_at: datetime) -> tuple[Trace | None, Processing]:
-        """An attempt whose worker died, and which somebody else must therefore tell of."""
+        """Begin the span of an attempt whose worker died, on behalf of that worker."""
 
     def current(self) -> str | None:
-        """The span that is current, as a W3C traceparent; None if there is none."""
+        """The current span as a W3C traceparent; None if there is none."""
 
     def resume(self, traceparent: str) -> AbstractContextManager[object]:
-        """Make a span of another process the current one, for as long as the block lasts."""
+        """Make the span of another process the current one in the block."""
 
 
 class Untraced(msgspec.Struct):
-    """Jobs that are added while no trace is under way."""
+    """Jobs that are added outside any trace."""
 
     jobs: Sequence[Any]
 
@@ -210,16 +210,16 @@ class Untraced(msgspec.Struct):
     def __exit__(self, *error: object) -> None: ...
 
     def added(self, job: Job) -> None:
-        """Nobody wants to know."""
+        """Ignore the job."""
 
 
 def find_tracing(*, is_wanted: bool) -> Tracing | None:
-    """What tells the tracing library of this program about jobs; None if the program has loaded no such library."""
+    """The link to the program's tracing library; None if it has loaded none."""
     return _load() if is_wanted and _LIBRARY in sys.modules else None
 
 
 def load_tracing() -> Tracing | None:
-    """The same for a process whose worker uses one; None if it is not installed here."""
+    """Load the tracing library in a child process whose worker uses it; None if it is not installed here."""
     try:
         import_module(_LIBRARY)
     except ImportError:
@@ -261,7 +261,7 @@ def _items_of(payload_json: str) -> list[str]:
 
 
 def _fields(payload_json: str) -> dict[str, msgspec.Raw]:
-    """The keys of an object; none if it is something else."""
+    """The keys of an object; empty if it is not an object."""
     try:
         return _raw_fields.decode(payload_json)
     except (msgspec.DecodeError, RecursionError, UnicodeError):

@@ -75,7 +75,7 @@ def test_a_sick_queue_ends_with_1_and_says_what_it_means_and_what_to_do(
     ran = ferryman("doctor")
 
     assert ran.code == 1
-    assert "error    dangling jobs: 1 job (1): the queue was deleted under them\n" in ran.out
+    assert "error    dangling jobs: 1 job (1): the row of their queue was deleted\n" in ran.out
     assert "         No worker ever claims such a job, and it never fails." in ran.out
     assert "         > ferryman doctor --fix\n" in ran.out
     assert ran.out.endswith("\n\nFindings that need attention: 2. Some can be mended here: ferryman doctor --fix\n")

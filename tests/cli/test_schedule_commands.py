@@ -73,7 +73,7 @@ def test_a_schedule_that_is_not_there_is_named(run: Callable[..., Ran], command:
     ran = run("cron", command, "nobody", "--json")
     assert ran.code != 0
     assert ran.error["type"] == "UnknownScheduleError"
-    assert "no schedule 'nobody' is kept in the database" in ran.error["message"]
+    assert "the database has no schedule 'nobody'" in ran.error["message"]
 
 
 def test_a_schedule_that_cannot_be_read_is_listed_and_paused_with_its_problem(

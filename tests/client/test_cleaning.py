@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from ferryman import App, CleanupTask, Client, JobSpec, RawJobSpec
-from ferryman.client import cleaning
+from ferryman.client import upkeep
 from ferryman.errors import DatabaseError, InvalidJobError
 from tests.support.waiting import somebody_waits_for_a_lock, until
 
@@ -54,7 +54,7 @@ async def test_an_age_keeps_jobs_that_failed_later(client: Client, connection: p
     for wrong in (timedelta(seconds=-1), 30):
         with pytest.raises(InvalidJobError, match="older_than must be a timedelta"):
             await client.cleanup([FAILED], older_than=wrong)
-    with pytest.raises(InvalidJobError, match="name DELETE_PERMAFAILED_JOBS too"):
+    with pytest.raises(InvalidJobError, match="add DELETE_PERMAFAILED_JOBS"):
         await client.cleanup(older_than=timedelta(days=30))
 
 
@@ -225,12 +225,12 @@ async def test_no_job_is_left_dangling_when_producers_and_clean_ups_run_together
 async def test_a_transaction_that_stays_open_is_reported_and_nothing_is_deleted(
     client: Client, connection: psycopg.Connection, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cleaning, "LOCK_ATTEMPTS", 1)
+    monkeypatch.setattr(upkeep, "LOCK_ATTEMPTS", 1)
     await _use_and_finish(client, "x", "q")
     async with await psycopg.AsyncConnection.connect(database) as producer:
         await producer.execute("select graphile_worker.add_job('x')")
 
-        with pytest.raises(DatabaseError, match="some transaction that adds jobs stays open"):
+        with pytest.raises(DatabaseError, match="a transaction that adds jobs stays open"):
             await client.cleanup([QUEUES])
     assert _names(connection, "queue_name", "_private_job_queues") == {"q"}
 

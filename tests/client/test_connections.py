@@ -13,9 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from ferryman import App, Client, JobSpec, SyncClient
-from ferryman.database.addresses import find_address
 from ferryman.database.connections import OwnAsyncConnection
-from ferryman.database.pools import open_async_pool
 from ferryman.database.sessions import AsyncSession
 from ferryman.database.steps import Transaction, Wait
 from ferryman.embedded import EmbeddedPostgres
@@ -178,29 +176,6 @@ def test_the_blocking_client_does_not_use_closed_connections_either(
     )
     sync_client.add_raw_job("x")
     assert sync_client.counts().total == 2
-
-
-async def test_connections_from_a_time_when_the_server_was_read_only_are_let_go_with_the_first_that_may_write(
-    database: str, connection: psycopg.Connection
-) -> None:
-    """Else each of them would fail one more statement, long after others have succeeded."""
-    read_only = f"alter database {connection.info.dbname} set default_transaction_read_only"
-    connection.execute(f"{read_only} = on")
-    pool = await open_async_pool(find_address(database), size=3)
-    before, in_use = await pool.getconn(), await pool.getconn()
-    await pool.putconn(before)
-    connection.execute(f"{read_only} = off")
-    assert await pool.getconn() is before, "nobody knows yet"
-
-    new = await pool.getconn()
-    for each in (before, in_use, new):
-        await pool.putconn(each)
-
-    assert before.closed
-    assert in_use.closed
-    async with pool.connection() as given:
-        assert given is new
-    await pool.close()
 
 
 async def test_a_connection_lost_in_the_middle_says_that_the_outcome_is_unknown(

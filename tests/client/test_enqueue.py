@@ -259,7 +259,7 @@ def test_tasks_of_a_library_go_to_the_database_of_the_application_that_included_
     assert send.enqueue_sync(to="a@b.c").id == 1
 
     other.include(library)
-    with pytest.raises(ConfigurationError, match="2 applications have included this task"):
+    with pytest.raises(ConfigurationError, match="2 applications include this task"):
         send.enqueue_sync(to="a@b.c")
     top = App(database)
     top.include(shop)

@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from ferryman import Client, SyncClient
-from ferryman.database import pools
+from ferryman.database import idle_connections, pools
 from ferryman.database.addresses import find_address, parse_address
 from ferryman.database.connecting import ConnectPatience
-from ferryman.database.pools import AsyncPool, SyncPool
-from ferryman.errors import NotConnectedError
+from ferryman.database.pools import AsyncPool
 from ferryman.recovery.beat_session import BeatSession
 from ferryman.worker.background import keep_doing
 from ferryman.worker.claiming.listener import Listener
 from tests.support.beats import SCHEMA, over_tcp
-from tests.support.network import Fate, Proxy
+from tests.support.network import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -69,44 +66,6 @@ def test_whoever_says_how_to_watch_a_connection_is_obeyed() -> None:
     assert "keepalives_interval=2" in address.conninfo
 
 
-async def test_a_blocking_client_gives_up_on_a_server_that_is_silent_after_the_login(
-    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(pools._OPTIONS, "connect_timeout", 2)
-    proxy.new_connections = Fate.SWALLOWED_AFTER_LOGIN
-    with pytest.raises(NotConnectedError, match="could not connect to"):
-        await asyncio.to_thread(SyncClient(proxy.dsn).open)
-    gc.collect()
-    async with asyncio.timeout(20):
-        while proxy.count:  # noqa: ASYNC110 - the other side hears of it when it does
-            await asyncio.sleep(0.01)
-
-
-@pytest.mark.parametrize("kind", ["async", "blocking"])
-async def test_a_login_for_which_the_time_was_too_short_gets_more_the_next_time(
-    database: str, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """Over a slow network, four round trips may take longer than the usual limit. No try would ever succeed."""
-    given = []
-
-    def take_too_long(_: str, **options: Any) -> None:
-        given.append(options["connect_timeout"])
-        raise psycopg.errors.ConnectionTimeout
-
-    monkeypatch.setattr(pools.OwnAsyncConnection, "connect", take_too_long)
-    monkeypatch.setattr(pools.OwnConnection, "connect", take_too_long)
-    address = parse_address(database)
-    async_pool, sync_pool = AsyncPool(address, size=1), SyncPool(address, size=1)
-    for _ in range(4):
-        with pytest.raises(NotConnectedError):
-            await async_pool.getconn() if kind == "async" else sync_pool.getconn()
-
-    assert given == [10, 20, 30, 10], "whoever tries just before the server is back need not wait for long"
-    monkeypatch.undo()
-    (await async_pool.getconn() if kind == "async" else sync_pool.getconn()).pgconn.finish()
-    assert (async_pool if kind == "async" else sync_pool)._patience.seconds == 10
-
-
 def test_a_login_that_took_long_is_no_reason_to_wait_longer_for_the_next() -> None:
     """The time of a login has that of all the hosts in it which were tried before, and each had the limit."""
     patience = ConnectPatience(10, 30)
@@ -123,7 +82,7 @@ async def test_a_connection_that_has_idled_for_long_is_not_used_before_it_has_an
     if kind == "async":
         async with Client(proxy.dsn) as client:
             await client.add_raw_job("x")
-            monkeypatch.setattr(pools, "SECONDS_UNASKED", 0.0)
+            monkeypatch.setattr(idle_connections, "SECONDS_UNASKED", 0.0)
             proxy.swallow()
             async with asyncio.timeout(60):
                 assert (await client.add_raw_job("x")).id == 2
@@ -131,22 +90,11 @@ async def test_a_connection_that_has_idled_for_long_is_not_used_before_it_has_an
     client = SyncClient(proxy.dsn)
     await asyncio.to_thread(client.open)
     await asyncio.to_thread(client.add_raw_job, "x")
-    monkeypatch.setattr(pools, "SECONDS_UNASKED", 0.0)
+    monkeypatch.setattr(idle_connections, "SECONDS_UNASKED", 0.0)
     proxy.swallow()
     async with asyncio.timeout(60):
         assert (await asyncio.to_thread(client.add_raw_job, "x")).id == 2
     await asyncio.to_thread(client.close)
-
-
-async def test_a_connection_that_has_idled_for_long_and_answers_is_used_again(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pools, "SECONDS_UNASKED", 0.0)
-    async with Client(make_conninfo(database)) as client:
-        async with client.pool.connection() as first:
-            pass
-        async with client.pool.connection() as second:
-            assert second is first
 
 
 @pytest.fixture

@@ -181,7 +181,7 @@ async def test_run_now_adds_a_job_at_once_and_leaves_the_minutes_alone(
 
 async def test_a_name_is_given_once(client: Client) -> None:
     await client.schedules.add("* * * * * tick")
-    with pytest.raises(DuplicateScheduleError, match="there is a schedule 'tick' already; nothing was added"):
+    with pytest.raises(DuplicateScheduleError, match="the schedule 'tick' already exists; nothing was added"):
         await client.schedules.add("0 * * * * other ?id=tick")
     assert len(await client.schedules.list()) == 1
 
@@ -190,7 +190,7 @@ async def test_the_name_of_a_crontab_of_workers_is_refused_unless_taken_over(
     client: Client, connection: psycopg.Connection
 ) -> None:
     make_known(connection, "tick", datetime(2020, 1, 1, tzinfo=UTC))
-    with pytest.raises(DuplicateScheduleError, match="a crontab that workers bring along; nothing was added"):
+    with pytest.raises(DuplicateScheduleError, match="a crontab that a worker has registered; nothing was added"):
         await client.schedules.add("* * * * * tick")
     assert [crontab.identifier for crontab in await client.schedules.known()] == ["tick"]
     await client.schedules.add("* * * * * tick ?fill=1d", take_over=True)
@@ -277,7 +277,7 @@ async def test_unknown_schedules_are_refused_by_name(client: Client) -> None:
         client.schedules.run_now("nobody"),
         client.schedules.change("nobody", "* * * * * tick"),
     ):
-        with pytest.raises(UnknownScheduleError, match="no schedule 'nobody' is kept in the database"):
+        with pytest.raises(UnknownScheduleError, match="the database has no schedule 'nobody'"):
             await attempt
 
 

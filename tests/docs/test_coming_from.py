@@ -28,7 +28,7 @@ from ferryman import (
 )
 from ferryman.cli.program import program
 from ferryman.client.adding import add_job
-from ferryman.client.cleaning import cleanup
+from ferryman.client.upkeep import cleanup
 from ferryman.tasks.decorator import TaskDecorator
 from tests.docs.test_completeness import SHORT_FOR, spellings
 

@@ -55,3 +55,17 @@ def test_the_benchmarks_show_no_less_than_the_readme_says(factor: str, peer: str
     shown = re.search(rf"^\| {peer} [^|]+\|[^|]+\|[^|]+\| ([\d.]+)x \|", table, re.MULTILINE)
     assert shown is not None
     assert float(shown[1]) >= float(factor)
+
+
+def test_the_benchmarks_show_no_less_for_a_local_queue_than_its_page_says() -> None:
+    page = " ".join((ROOT / "docs" / "local-queue.md").read_text(encoding="utf-8").split())
+    assert "with a local queue of 2,000 ran jobs that do nothing 3 times as fast as one without" in page
+    assert "| ferryman | concurrency 24 | concurrency 24, local_queue 2000 |" in BENCHMARKS
+    rates = [
+        float(re.search(r"^\| ferryman \| ([\d,]+)", table, re.MULTILINE)[1].replace(",", ""))  # type: ignore[index]
+        for table in (
+            BENCHMARKS.partition("**Best settings, 1 process**")[2],
+            BENCHMARKS.partition("**Default settings, concurrency 24, 1 process**")[2],
+        )
+    ]
+    assert rates[0] / rates[1] >= 3

@@ -13,8 +13,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ferryman import App, Client, JobSpec, RawJobSpec, SyncClient
 from ferryman.database.addresses import parse_address
+from ferryman.database.connecting import configure
 from ferryman.database.connections import OwnConnection
-from ferryman.database.pools import configure
 from ferryman.recovery.beat_session import BeatSession
 from ferryman.worker.claiming import listener
 from tests.support.beats import SCHEMA, over_tcp

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from ferryman import SweepStaleWorkersOptions, SyncClient
 from ferryman.database.addresses import parse_address
+from ferryman.database.blocking_sessions import SyncSession
 from ferryman.database.pools import open_sync_pool
-from ferryman.database.sessions import SyncSession
 from ferryman.queries.claim import claim_jobs, read_clock, renew_claims, return_lost_claims
 from ferryman.worker.claiming.claims import Claim
 from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Settlement, Snoozed, Unstarted

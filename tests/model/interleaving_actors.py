@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ferryman.database.failures import sqlstate_of
 from ferryman.errors import LeaseLostError
 from ferryman.leases import Lease
-from ferryman.queries.claim import claim_jobs, read_clock, return_lost_claims
+from ferryman.queries.claim import ClaimStatement, read_clock, return_lost_claims
 from ferryman.worker.claiming.claims import reply_from_rows
 from ferryman.worker.claiming.held_claims import HeldClaims
 from ferryman.worker.claiming.renewal import LockRenewal
@@ -136,8 +136,8 @@ class Worker:
         """Claim, and never hear of it."""
         await self.cut_off.fetch(self._claim(task_ids, **given))
 
-    def _claim(self, task_ids: Sequence[int], **given: Any) -> Call:
-        return claim_jobs(self.id, task_ids, now=None, forbidden_flags=None, **given)
+    def _claim(self, task_ids: Sequence[int], *, search: ClaimStatement = ClaimStatement.FRONT, **given: Any) -> Call:
+        return search.value(self.id, task_ids, now=None, forbidden_flags=None, **given)
 
     async def return_lost(self) -> bool:
         """Give back what it never heard of. True if nothing is left."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from ferryman import SyncClient
-from ferryman.database.sessions import SyncSession
+from ferryman.database.blocking_sessions import SyncSession
 from ferryman.database.statements import Style
 from ferryman.database.steps import Wait
 from ferryman.errors import DatabaseUnavailableError

@@ -6,9 +6,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferryman.database.addresses import parse_address
+from ferryman.database.blocking_sessions import SyncSession
 from ferryman.database.identifiers import SchemaName
 from ferryman.database.pools import open_sync_pool
-from ferryman.database.sessions import SyncSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypedDict, assert_type
 
-from ferryman import App, Job, JobSpec, NewJob, WorkerContext, WorkerRecoveryConfig
+from ferryman import (
+    App,
+    Job,
+    JobSpec,
+    NewJob,
+    Schedule,
+    Worker,
+    WorkerContext,
+    WorkerOptions,
+    WorkerRecoveryConfig,
+)
 from ferryman.context import CONTEXT
 from ferryman.cron import Cron, Crontab, CrontabFill, CrontabTimer, parse_crontab
 
@@ -137,8 +147,16 @@ async def adds() -> None:
     async with app.client() as client:
         await client.add_job(send_email.job(to="a@b.c"))
         await client.add_job(Charge(amount=3), JobSpec(delay=timedelta(minutes=5)))
+        assert_type(await client.add_job(shout.job("hi"), using=object()), Job)
+        assert_type(await client.add_jobs([shout.job("hi"), Charge(amount=3)], notify=False), list[Job])
+        assert_type(await client.add_jobs([(shout.job("hi"), JobSpec()), (Charge(amount=3), None)]), list[Job])
+        await client.add_jobs((shout.job(text), JobSpec(priority=1)) for text in "ab")
+        await client.add_jobs(Refund(amount=n) for n in range(3))
+        assert_type(await client.schedules.list(), list[Schedule])
     with app.sync_client(use_local_time=True) as blocking:
-        blocking.add_job(shout.job("hi"))
+        assert_type(blocking.add_job(shout.job("hi")), Job)
+        blocking.add_jobs([Charge(amount=3), Refund(amount=4)])
+        assert_type(blocking.schedules.run_now("morning"), Job)
 
 
 @app.cron("0 8 * * *", id="morning", fill=CrontabFill.hours(2), payload={"text": "hi"})
@@ -155,3 +173,9 @@ assert_type(parse_crontab("0 4 * * * backup"), list[Crontab])
 
 chained = WorkerRecoveryConfig().sweep_threshold(timedelta(minutes=1)).max_crashes(None).on_crash("fail")
 assert_type(chained.resilient_job_flags(["important"]).enabled(False), WorkerRecoveryConfig)
+
+Worker(app)
+Worker(
+    app, concurrency=3, poll_interval=timedelta(seconds=1), tasks=["shout"], heartbeat_interval=timedelta(seconds=10)
+)
+Worker(app, WorkerOptions(concurrency=3), sweep_threshold=timedelta(minutes=5), local_queue=None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypedDict, assert_type
 
-from ferryman import App, WorkerContext, WorkerRecoveryConfig
+from ferryman import App, JobSpec, Worker, WorkerContext, WorkerOptions, WorkerRecoveryConfig
 from ferryman.cron import Cron
 
 app = App()
@@ -92,3 +93,34 @@ WorkerRecoveryConfig().sweep_threshold(60)  # type: ignore[arg-type]
 WorkerRecoveryConfig().on_crash("ignore")  # type: ignore[arg-type]
 WorkerRecoveryConfig().sweep_treshold(60)  # type: ignore[attr-defined]
 WorkerRecoveryConfig(max_crashes="3")  # type: ignore[arg-type]
+
+
+async def adds() -> None:
+    async with app.client() as client:
+        client.add_job(shout.job("hi"))  # type: ignore[unused-coroutine]
+        await client.add_job()  # type: ignore[call-arg]
+        await client.add_job(shout)  # type: ignore[arg-type]
+        await client.add_job(send_email)  # type: ignore[arg-type]
+        await client.add_job("shout")  # type: ignore[arg-type]
+        await client.add_job({"text": "hi"})  # type: ignore[arg-type]
+        await client.add_job(ImageJob("a.png", 3))  # type: ignore[arg-type]
+        await client.add_job(shout("hi"))  # type: ignore[arg-type]
+        await client.add_job(shout.job("hi"), timedelta(1))  # type: ignore[arg-type]
+        await client.add_job(shout.job("hi"), notify="no")  # type: ignore[arg-type]
+        await client.add_job(shout.job("hi"), usng=None)  # type: ignore[call-arg]
+        await client.add_jobs(shout.job("hi"))  # type: ignore[arg-type]
+        await client.add_jobs(["shout"])  # type: ignore[list-item]
+        await client.add_jobs([(shout.job("hi"), timedelta(1))])  # type: ignore[list-item]
+        await client.schedules.pause(1)  # type: ignore[arg-type]
+    with app.sync_client() as blocking:
+        await blocking.add_job(shout.job("hi"))  # type: ignore[misc]
+        blocking.add_job(ImageJob("a.png", 3), JobSpec())  # type: ignore[arg-type]
+        blocking.add_jobs([{"text": "hi"}])  # type: ignore[list-item]
+        blocking.list_jobs(task="shout", limt=3)  # type: ignore[call-arg]
+
+
+Worker(app, concurency=3)  # type: ignore[call-arg]
+Worker(app, concurrency="3")  # type: ignore[arg-type]
+Worker(app, poll_interval=2)  # type: ignore[arg-type]
+Worker(app, WorkerOptions(), sweep_treshold=timedelta(1))  # type: ignore[call-arg]
+WorkerOptions(concurency=3)  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""What mypy makes of calls that are right and calls that are not, looked at file by file."""
+"""What mypy and pyright make of calls that are right and calls that are not, looked at file by file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.npm import NODE
 from tests.support.once import once
 
 HERE = Path(__file__).parent
@@ -36,6 +37,17 @@ def test_mypy_accepts_what_is_right_and_finds_every_mistake(file: str) -> None:
     others = tuple(str((HERE / each).relative_to(PROJECT)) for each in (*RIGHT, *MISTAKEN) if each != file)
 
     assert [line for line in once("mypy", _complaints) if not line.startswith(others)] == []
+
+
+def test_pyright_accepts_what_is_right_and_finds_every_mistake() -> None:
+    """Here too an ignore without an error is an error, by `[tool.pyright]`. One wheel has pyright, another its Node."""
+    program = Path(str(pytest.importorskip("pyright").__file__)).parent / "dist" / "index.js"
+    checked = subprocess.run(
+        [NODE, program, "--pythonpath", sys.executable], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+
+    assert checked.stdout == "0 errors, 0 warnings, 0 informations\n"
+    assert checked.returncode == 0
 
 
 @pytest.mark.parametrize("file", RIGHT)

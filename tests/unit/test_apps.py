@@ -255,7 +255,7 @@ async def test_what_two_lifespans_bring_must_differ() -> None:
     async def other() -> AsyncIterator[dict[str, int]]:
         yield {"http": 2}
 
-    with pytest.raises(ConfigurationError, match=r"other' brings 'http', as another one does"):
+    with pytest.raises(ConfigurationError, match=r"other' provides the extension 'http', which another lifespan"):
         async with app.lifespans.open():
             pass
 
@@ -271,7 +271,7 @@ async def test_what_is_no_lifespan_is_refused_with_how_to_write_one() -> None:
     for mistake in (forgot_to_yield, "http", _plain_generator):
         with pytest.raises(ConfigurationError, match="cannot be used: write an `async def`"):
             app.lifespan(mistake)
-    for late, message in ((brings_a_list, "brings list, not a mapping"), (lambda: 5, "gave int: write")):
+    for late, message in ((brings_a_list, "provides list, not a mapping"), (lambda: 5, "gave int: write")):
         other = App()
         other.lifespan(late)
         with pytest.raises(ConfigurationError, match=message):

@@ -110,7 +110,7 @@ def test_an_upgrade_that_returns_what_json_cannot_hold_is_named_and_nothing_is_s
     send = app.task(lambda to: None, identifier="send", upgrade=lambda payload: {"to": object()})
 
     for payload in ("{}", "[{}]"):
-        with pytest.raises(InvalidPayloadError, match=r"^upgrade returned what no payload .* object.* in JSON$"):
+        with pytest.raises(InvalidPayloadError, match=r"^upgrade returned a value that no payload .* object.* JSON$"):
             send.decode(payload)
 
 

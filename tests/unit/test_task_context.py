@@ -130,7 +130,7 @@ def test_a_context_leaves_a_structured_parameter_to_take_the_whole_payload() -> 
 
 
 def test_two_contexts_are_one_too_many() -> None:
-    with pytest.raises(TaskError, match="parameters a, b all ask for the context; one is enough"):
+    with pytest.raises(TaskError, match="parameters a, b all ask for the context; only one can"):
 
         @App().task
         def both(a: WorkerContext, b: WorkerContext) -> None: ...
@@ -152,5 +152,5 @@ def test_the_default_context_says_why_it_is_empty() -> None:
 
 @pytest.mark.parametrize("name", ["task", "schema", "use_local_time"])
 def test_what_the_client_knows_of_the_queue_is_not_made_up_without_one(name: str) -> None:
-    with pytest.raises(TaskError, match=rf"ctx\.{name} was read, but the context has no client"):
+    with pytest.raises(TaskError, match=rf"ctx\.{name} needs the client of the queue"):
         getattr(GIVEN, name)

@@ -204,9 +204,9 @@ def test_a_method_inside_a_class_is_refused(app: App) -> None:
 
 
 def test_something_without_a_name_needs_an_identifier(app: App) -> None:
-    with pytest.raises(TaskError, match="has no name to make an identifier of"):
+    with pytest.raises(TaskError, match="has no name, so its task needs an identifier"):
         app.task(lambda x: x)
-    with pytest.raises(TaskError, match="has no name to make an identifier of"):
+    with pytest.raises(TaskError, match="has no name, so its task needs an identifier"):
         app.task(functools.partial(round, ndigits=2))
 
 
@@ -235,7 +235,7 @@ def test_two_tasks_with_one_identifier_are_refused_with_both_places(app: App) ->
 
     with pytest.raises(
         DuplicateTaskError,
-        match=r"two tasks want the identifier 'send': \S+send \(\S+\.py:\d+\) and \S+other \(\S+\.py:\d+\)",
+        match=r"two tasks have the identifier 'send': \S+send \(\S+\.py:\d+\) and \S+other \(\S+\.py:\d+\)",
     ):
 
         @app.task(identifier="send")

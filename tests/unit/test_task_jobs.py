@@ -129,7 +129,7 @@ def test_a_job_carries_its_task_and_the_tasks_schedule() -> None:
     ("args", "kwargs", "problem"),
     [
         ((), {}, "missing argument 'to'"),
-        (("a", "b", "c"), {}, "3 positional arguments were given, and it takes 2"),
+        (("a", "b", "c"), {}, "3 positional arguments were given, but it takes 2"),
         (("a",), {"to": "b"}, "argument 'to' was given twice"),
         ((), {"to": "a", "subjct": "b"}, r"unknown argument 'subjct' \(did you mean 'subject'\?\)"),
         ((), {"to": "a", "zzz": "b"}, "unknown argument 'zzz'"),
@@ -238,7 +238,7 @@ def test_a_wrong_whole_payload_is_refused_with_the_signature(task: Any, value: A
     ("args", "kwargs", "problem"),
     [
         ((), {}, "missing argument 'image'"),
-        ((Image("a"), Image("b")), {}, "2 arguments were given, and it takes 1"),
+        ((Image("a"), Image("b")), {}, "2 arguments were given, but it takes 1"),
         ((), {"path": "a.png"}, "unknown argument 'path'; the whole payload is the argument 'image'"),
     ],
 )
@@ -263,7 +263,7 @@ def test_extra_keys_go_to_the_collecting_parameter() -> None:
     ("extra", "problem"),
     [
         ({"second": "two"}, "argument 'second' expected int, got str"),
-        ({"_second": 2}, "argument '_second' begins with '_', and such keys belong to the queue"),
+        ({"_second": 2}, "argument '_second' begins with '_'; such keys are reserved for the queue"),
     ],
 )
 def test_wrong_extra_keys_are_refused(extra: dict[str, Any], problem: str) -> None:

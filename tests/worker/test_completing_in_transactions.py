@@ -175,8 +175,8 @@ async def test_a_handler_that_has_lost_its_job_cannot_complete_it(
     await run_all(app, hooks=hooks)
 
     assert str(errors[0]) == (
-        f"job {job.id} no longer belongs to this worker, so it was not completed. Another attempt may be running; let "
-        "this error end the transaction, so that what was done here is not done twice."
+        f"job {job.id} no longer belongs to this worker, so it was not completed. Another attempt may be running. Let "
+        "this error roll back your transaction, so that its work is not done twice."
     )
     assert only_job(connection).locked_by == "another"
     assert sent(connection) == []

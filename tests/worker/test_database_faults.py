@@ -97,7 +97,7 @@ async def test_a_listener_that_is_cut_hears_what_came_meanwhile(
 async def test_an_idle_worker_holds_few_connections(
     app: App, client: Client, connection: psycopg.Connection, ran: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ferryman.database.pools.SECONDS_IDLE", 0.2)
+    monkeypatch.setattr("ferryman.database.idle_connections.SECONDS_IDLE", 0.2)
     recovery = WorkerRecoveryConfig(enabled=True)
     # Each use of the pool closes what has been idle for too long, and a worker uses it whenever it polls.
     async with running(worker_of(app, recovery=recovery, poll_interval=timedelta(milliseconds=50))):

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 UNUSED_BY_A_PLAIN_WORKER = {
     "ferryman.cli": "workers need not be started by the command",
-    "ferryman.client.repairing": "the doctor's",
     "ferryman.client.schedules": "for those who change stored schedules",
     "ferryman.cron.builder": "for applications that have schedules",
     "ferryman.cron.parsing": "for crontab text",

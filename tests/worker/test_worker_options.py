@@ -92,7 +92,7 @@ async def test_the_client_of_a_worker_has_its_hooks_and_its_clock(app: App, conn
 def test_a_method_that_is_an_argument_here_is_refused_with_a_hint(kind: type[Client | SyncClient]) -> None:
     client = kind("postgresql://")
 
-    with pytest.raises(AttributeError, match=r"no attribute 'with_hooks'\. Give it the hooks when you make it"):
+    with pytest.raises(AttributeError, match=r"no attribute 'with_hooks'\. Give the hooks to the constructor"):
         client.with_hooks(HookRegistry())  # type: ignore[union-attr]
     with pytest.raises(AttributeError, match=r"^'(Sync)?Client' object has no attribute 'nothing'$"):
         client.nothing  # type: ignore[union-attr]  # noqa: B018 - looking is the test

@@ -2,8 +2,8 @@
 
 from ferryman.client.asynchronous import Client
 from ferryman.client.blocking import SyncClient
-from ferryman.client.cleaning import Cleaned, CleanupTask
 from ferryman.client.reading import JobCounts, JobPage, JobProgress
+from ferryman.client.upkeep import Cleaned, CleanupTask
 
 __all__ = [
     "Cleaned",

@@ -1,4 +1,4 @@
-"""Adding jobs: one, many, or one that holds many items."""
+"""Adds jobs: one, many, or one that holds many items."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ferryman.traces import Untraced
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ferryman.client.core import Core
+    from ferryman.client.base import Core
     from ferryman.database.steps import Steps
-    from ferryman.jobs import Job
+    from ferryman.jobs import Job, TaskObject
     from ferryman.tasks import Task
     from ferryman.traces import Sending
 
 
 def add_job(
-    core: Core, job: object, spec: JobSpec | None = None, *, notify: bool = True, using: Any = None
+    core: Core, job: NewJob | TaskObject, spec: JobSpec | None = None, *, notify: bool = True, using: Any = None
 ) -> Steps[Job]:
     """Add a job: `send_email.job(to=…)`, or an instance of a task class.
 
-    spec: how to schedule it; what it leaves out is decided by the task, then by the database
-    notify: False adds the job without waking idle workers, which then find it by polling; a job with a key wakes them
-        all the same, since Graphile's function does so
-    using: your own connection or session; the job is then part of your transaction
+    spec: how to schedule it; the task's defaults fill in what it leaves out, then the database's
+    notify: False adds the job without waking idle workers, which then find it by polling. A job with a key always wakes
+        them, because Graphile's function does
+    using: your connection or session; the job is then part of your transaction
     """
     asked = yield from _asked(core, core.new_job(job, spec))
     added = yield from _send_alone(core, asked, notify=notify, using=using)
@@ -49,20 +49,24 @@ def add_raw_job(
     notify: bool = True,
     using: Any = None,
 ) -> Steps[Job]:
-    """Add a job for a task that this program need not know. None is stored as `{}`, as in Node."""
+    """Add a job by its task's identifier, also for other programs' tasks. None is stored as `{}`, as in Node."""
     asked = yield from _asked(core, core.raw_job(identifier, payload, spec))
     added = yield from _send_alone(core, asked, notify=notify, using=using)
     return added
 
 
 def add_jobs(
-    core: Core, jobs: Iterable[object | tuple[object, JobSpec]], *, notify: bool = True, using: Any = None
+    core: Core,
+    jobs: Iterable[NewJob | TaskObject | tuple[NewJob | TaskObject, JobSpec | None]],
+    *,
+    notify: bool = True,
+    using: Any = None,
 ) -> Steps[list[Job]]:
-    """Add many jobs at once: all of them or none.
+    """Add many jobs at once: all or none.
 
-    Each item is what `add_job` takes, or a pair of that and a `JobSpec`. The result is in the order of the input. Of
-    jobs with the same key the last one wins, as if they had been added one after the other. If any job asks for
-    `PRESERVE_RUN_AT`, that holds for every job in the call; `UNSAFE_DEDUPE` is refused.
+    Each item is what `add_job` takes, or a pair of that and a `JobSpec`. The result has the order of the input. If
+    several jobs have the same key, the last one wins, as if they had been added one by one. If one job asks for
+    `PRESERVE_RUN_AT`, it applies to every job in the call; `UNSAFE_DEDUPE` is refused.
     """
     asked = yield from _all_asked(core, core.new_jobs(jobs))
     added = yield from _send_many(core, asked, notify=notify, using=using)
@@ -70,7 +74,7 @@ def add_jobs(
 
 
 def add_raw_jobs(core: Core, jobs: Iterable[RawJobSpec], *, notify: bool = True, using: Any = None) -> Steps[list[Job]]:
-    """Add many jobs for tasks that this program need not know; see `add_jobs` for the rules."""
+    """Add many jobs by their tasks' identifiers; the rules are those of `add_jobs`."""
     made = [core.raw_job(job.identifier, job.payload, job.spec) for job in jobs]
     asked = yield from _all_asked(core, made)
     added = yield from _send_many(core, asked, notify=notify, using=using)
@@ -88,7 +92,7 @@ def add_batch_job(
 ) -> Steps[Job]:
     """Add one job whose payload is the list of `items`.
 
-    With a key, items gather: while the job waits, adding again with the same key appends to its list.
+    With a key, items accumulate: while the job waits, adding again with the same key appends to its list.
     """
     listed = list(items)
     if not listed:
@@ -102,7 +106,7 @@ def add_batch_job(
 
 
 def _send_one(core: Core, job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
-    """Add a job, in the trace that is under way."""
+    """Add a job as part of the current trace."""
     with _sending(core, [job]) as sending:
         added = yield from repeated(partial(_add_one, sending.jobs[0], notify=notify, using=using))
         sending.added(added)
@@ -110,7 +114,7 @@ def _send_one(core: Core, job: NewJob, *, notify: bool, using: Any) -> Steps[Job
 
 
 def _send_alone(core: Core, job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
-    """The same for a call that may be repeated from its beginning. Unless hooks were asked or it is traced, it is."""
+    """Like `_send_one`, for a call that does nothing else. Without hooks and traces, the whole call can be repeated."""
     may_repeat_all = core.tracing is None and not core.hooks.wants(BeforeJobSchedule)
     if may_repeat_all:
         return (yield from _add_one(job, notify=notify, using=using))
@@ -118,7 +122,7 @@ def _send_alone(core: Core, job: NewJob, *, notify: bool, using: Any) -> Steps[J
 
 
 def _send_many(core: Core, jobs: Sequence[NewJob], *, notify: bool, using: Any) -> Steps[list[Job]]:
-    """Add jobs, in the trace that is under way."""
+    """Add jobs as part of the current trace."""
     with _sending(core, jobs) as sending:
         added = yield from repeated(partial(_add_many, sending.jobs, notify=notify, using=using))
     return added
@@ -130,7 +134,7 @@ def _sending(core: Core, jobs: Sequence[NewJob]) -> Sending:
 
 
 def _all_asked(core: Core, jobs: Sequence[NewJob]) -> Steps[Sequence[NewJob]]:
-    """The jobs as hooks want them; one refusal refuses all."""
+    """The jobs after hooks were asked about each. One refusal refuses all."""
     if not core.hooks.wants(BeforeJobSchedule):
         return jobs
     asked = []
@@ -140,20 +144,21 @@ def _all_asked(core: Core, jobs: Sequence[NewJob]) -> Steps[Sequence[NewJob]]:
 
 
 def _asked(core: Core, job: NewJob) -> Steps[NewJob]:
-    """The job as hooks want it. They see a copy of the payload, and what they return is checked like any payload."""
+    """The job after hooks were asked. They see a copy of the payload; a payload that they return is checked."""
     if not core.hooks.wants(BeforeJobSchedule):
         return job
     event = BeforeJobSchedule(identifier=job.identifier, payload=json.loads(job.payload_json), spec=job.spec)
     [(answer,)] = yield Decide(core.hooks, event)
+    not_added = f"job for {job.identifier!r} not added"
     match answer:
         case Continue(payload=None) if is_null(job.payload_json):
             return job  # null, and not no payload
         case Continue(payload=payload):
             return core.raw_job(job.identifier, payload, job.spec)
         case Skip():
-            raise JobScheduleSkippedError(f"a hook said that this job of {job.identifier!r} shall not be added")
+            raise JobScheduleSkippedError(f"{not_added}: a BeforeJobSchedule hook returned Skip()")
         case refused:
-            raise JobScheduleFailedError(f"a hook refused a job of {job.identifier!r}: {refused.message}")
+            raise JobScheduleFailedError(f"{not_added}: a BeforeJobSchedule hook refused it: {refused.message}")
 
 
 def _add_one(job: NewJob, *, notify: bool, using: Any) -> Steps[Job]:
@@ -203,7 +208,7 @@ def _insert_all(parts: Sequence[Sequence[NewJob]], *, notify: bool, using: Any) 
 
 
 def _one_per_key(jobs: Iterable[NewJob], *, preserve_run_at: bool) -> dict[str, NewJob]:
-    """The job that would be left for each key if they were added one by one."""
+    """The job that each key would have if the jobs were added one by one."""
     left: dict[str, NewJob] = {}
     for job in jobs:
         key = str(job.spec.job_key)

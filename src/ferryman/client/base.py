@@ -1,31 +1,88 @@
-"""What both clients share: settings, and the way to the database."""
+"""What both clients share: their settings, the database that they connect to, and how they make jobs."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, LiteralString, NoReturn
 
-from ferryman.client.core import Core
+import msgspec
+
 from ferryman.database.addresses import find_address, is_embedded, parse_address
 from ferryman.database.identifiers import SchemaName
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import HookRegistry
+from ferryman.jobs import NO_SPEC, NewJob
+from ferryman.payloads import check_size, encode_payload
+from ferryman.script_guard import importing, refuse_while_importing
 from ferryman.settings import Settings
 from ferryman.tasks import TaskRegistry
+from ferryman.traces import find_tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ferryman.database.addresses import Address
     from ferryman.embedded import EmbeddedPostgres
+    from ferryman.jobs import JobSpec
     from ferryman.tasks import Task
+    from ferryman.traces import Tracing
 
 _OTHER_NAMES = {
-    "with_hooks": "Give it the hooks when you make it: Client(hooks=…), app.client(hooks=…).",
-    "with_use_local_time": "Say it when you make it: Client(use_local_time=True), app.client(use_local_time=True).",
+    "with_hooks": "Give the hooks to the constructor: Client(hooks=…), app.client(hooks=…).",
+    "with_use_local_time": "Tell the constructor: Client(use_local_time=True), app.client(use_local_time=True).",
     "with_executor": "Pass your connection to each call: using=connection.",
 }
-"""Methods of the Rust worker's `WorkerUtils` that are arguments here."""
+"""Methods of the Rust crate's `WorkerUtils` that are arguments here."""
+
+
+class Core(msgspec.Struct, frozen=True):
+    """The parts of a client that every operation needs: the schema, the tasks and the hooks. No connections."""
+
+    schema: SchemaName
+    tasks: TaskRegistry
+    max_payload_bytes: int
+    use_local_time: bool
+    hooks: HookRegistry
+    is_traced: bool
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """The link to OpenTelemetry; None if the program has not loaded it, or the app has turned it off."""
+        return find_tracing(is_wanted=self.is_traced)
+
+    def new_job(self, job: object, spec: JobSpec | None) -> NewJob:
+        """Make a job with its final spec from what `Task.job` returned, or from an instance of a task class."""
+        return self.new_jobs([(job, spec)])[0]
+
+    def new_jobs(self, items: Iterable[object | tuple[object, JobSpec | None]]) -> list[NewJob]:
+        """Make many jobs. Jobs that are added together mostly share one spec, which is completed once."""
+        jobs: list[NewJob] = []
+        given = defaults = completed = NO_SPEC
+        for item in items:
+            job, spec = item if isinstance(item, tuple) else (item, None)
+            made = job if isinstance(job, NewJob) else self.tasks.job_of(job)
+            if spec is not None:
+                if spec is not given or made.spec is not defaults:
+                    given, defaults, completed = spec, made.spec, spec.over(made.spec)
+                made = NewJob(made.identifier, made.payload_json, completed)
+            jobs.append(self._finished(made))
+        return jobs
+
+    def raw_job(self, identifier: str, payload: object, spec: JobSpec | None) -> NewJob:
+        """Make a job for any task identifier, with any JSON payload. None becomes an empty object, as in Node."""
+        payload_json = "{}" if payload is None else encode_payload(payload)
+        return self._finished(NewJob(identifier, payload_json, NO_SPEC if spec is None else spec))
+
+    def _finished(self, job: NewJob) -> NewJob:
+        if importing:
+            refuse_while_importing("adds a job")
+        check_size(job.identifier, job.payload_json, self.max_payload_bytes)
+        if self.use_local_time and job.spec.run_at is None:
+            run_at = datetime.now(UTC) + (job.spec.delay or timedelta())
+            return NewJob(job.identifier, job.payload_json, replace(job.spec, run_at=run_at, delay=None))
+        return job
 
 
 class BaseClient:
@@ -34,9 +91,9 @@ class BaseClient:
     database_url: where the database is; default: DATABASE_URL, pyproject.toml, or libpq's PG* variables
     schema: the schema that holds the queue; default: FERRYMAN_SCHEMA, or `graphile_worker`
     tasks: the tasks of an application; `App.client()` gives its own
-    use_local_time: take this machine's clock instead of the database's for jobs without a `run_at`
+    use_local_time: give jobs without a `run_at` the time of this machine, not of the database
     max_connections: how many connections may be open at once
-    hooks: asked before a job is added (`BeforeJobSchedule`), and asked and told about jobs that a sweep recovers
+    hooks: asked before a job is added (`BeforeJobSchedule`), and about jobs that a sweep by this client recovers
     """
 
     _is_blocking: ClassVar[bool]
@@ -87,7 +144,7 @@ class BaseClient:
 
     @property
     def tasks(self) -> Mapping[str, Task[..., Any]]:
-        """The tasks that the client knows, by identifier; to look at, not to change."""
+        """The tasks that the client knows, by identifier; read-only."""
         return MappingProxyType(self._core.tasks)
 
     @property
@@ -103,7 +160,7 @@ class BaseClient:
             raise AttributeError(problem, name=name, obj=self)
 
     def _find_address(self) -> tuple[Address, EmbeddedPostgres | None]:
-        """Where to connect to, and the private PostgreSQL if the URL asks for it; it is started then."""
+        """The address to connect to, and the private PostgreSQL if the URL asks for one, which is then started."""
         url = self._settings.database_url
         if url is None or not is_embedded(url):
             return find_address(url), None
@@ -121,5 +178,5 @@ class BaseClient:
         name = type(self).__name__
         return ConfigurationError(
             f"this {name} is not open, so nothing was sent. Use `{how} {name}(…) as client:`, call open() first, "
-            f"or pass a connection of your own with using=."
+            f"or pass your own connection with using=."
         )

@@ -1,47 +1,24 @@
-"""The client for blocking code: the same operations, without `await`."""
+"""`SyncClient`: adds, changes and inspects jobs from blocking code."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from ferryman.client import adding, cleaning, health, managing, reading, schema_operations, sweeps
+from ferryman.client import adding, managing, reading, schema_operations, sweeps, upkeep
 from ferryman.client.base import BaseClient
+from ferryman.client.operations import blocking
+from ferryman.database.blocking_sessions import perform_blocking
 from ferryman.database.pools import open_sync_pool
-from ferryman.database.sessions import perform_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from ferryman.client.core import Core
-    from ferryman.client.schedule_access import SyncSchedules
+    from ferryman.client.schedules import SyncSchedules
     from ferryman.database.pools import SyncPool
     from ferryman.database.steps import Steps
 
-P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class _Blocking(Generic[P, R]):
-    """An operation as a method that blocks."""
-
-    def __init__(self, operation: Callable[Concatenate[Core, P], Steps[R]]) -> None:
-        self._operation = operation
-        self.__wrapped__ = operation
-        self.__doc__ = operation.__doc__
-
-    @overload
-    def __get__(self, client: None, owner: type[SyncClient]) -> Self: ...
-    @overload
-    def __get__(self, client: SyncClient, owner: type[SyncClient]) -> Callable[P, R]: ...
-    def __get__(self, client: SyncClient | None, owner: type[SyncClient]) -> Self | Callable[P, R]:
-        if client is None:
-            return self
-
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return client._perform(lambda: self._operation(client._core, *args, **kwargs))  # noqa: SLF001 - a method in all but name
-
-        return call
 
 
 class SyncClient(BaseClient):
@@ -56,45 +33,45 @@ class SyncClient(BaseClient):
     _is_blocking = True
     _pool: SyncPool | None = None
 
-    add_job = _Blocking(adding.add_job)
-    add_raw_job = _Blocking(adding.add_raw_job)
-    add_jobs = _Blocking(adding.add_jobs)
-    add_raw_jobs = _Blocking(adding.add_raw_jobs)
-    add_batch_job = _Blocking(adding.add_batch_job)
-    remove_job = _Blocking(managing.remove_job)
-    complete_jobs = _Blocking(managing.complete_jobs)
-    permanently_fail_jobs = _Blocking(managing.permanently_fail_jobs)
-    reschedule_jobs = _Blocking(managing.reschedule_jobs)
-    retry_jobs = _Blocking(managing.retry_jobs)
-    force_unlock_workers = _Blocking(managing.force_unlock_workers)
-    get_job = _Blocking(reading.get_job)
-    get_progress = _Blocking(reading.get_progress)
-    list_jobs = _Blocking(reading.list_jobs)
-    counts = _Blocking(reading.counts)
-    cleanup = _Blocking(cleaning.cleanup)
-    sweep_stale_workers = _Blocking(sweeps.sweep_stale_workers)
-    sweep_stale_workers_with_config = _Blocking(sweeps.sweep_stale_workers_with_config)
-    list_active_workers = _Blocking(sweeps.list_active_workers)
-    list_lost_workers = _Blocking(sweeps.list_lost_workers)
-    list_worker_states = _Blocking(sweeps.list_worker_states)
-    list_crashes = _Blocking(sweeps.list_crashes)
-    prune_recovery_records = _Blocking(sweeps.prune_recovery_records)
-    check_health = _Blocking(health.check_health)
-    hidden_tables = _Blocking(health.hidden_tables)
-    repair_health = _Blocking(health.repair_health)
-    tune = _Blocking(health.tune)
-    untune = _Blocking(health.untune)
-    migrate = _Blocking(schema_operations.migrate)
-    schema_status = _Blocking(schema_operations.schema_status)
-    ping = _Blocking(schema_operations.ping)
-    upgrade_schema = _Blocking(schema_operations.upgrade_schema)
-    uninstall_extensions = _Blocking(schema_operations.uninstall_extensions)
-    give_way = _Blocking(schema_operations.give_way)
+    add_job = blocking(adding.add_job)
+    add_raw_job = blocking(adding.add_raw_job)
+    add_jobs = blocking(adding.add_jobs)
+    add_raw_jobs = blocking(adding.add_raw_jobs)
+    add_batch_job = blocking(adding.add_batch_job)
+    remove_job = blocking(managing.remove_job)
+    complete_jobs = blocking(managing.complete_jobs)
+    permanently_fail_jobs = blocking(managing.permanently_fail_jobs)
+    reschedule_jobs = blocking(managing.reschedule_jobs)
+    retry_jobs = blocking(managing.retry_jobs)
+    force_unlock_workers = blocking(managing.force_unlock_workers)
+    get_job = blocking(reading.get_job)
+    get_progress = blocking(reading.get_progress)
+    list_jobs = blocking(reading.list_jobs)
+    counts = blocking(reading.counts)
+    cleanup = blocking(upkeep.cleanup)
+    sweep_stale_workers = blocking(sweeps.sweep_stale_workers)
+    sweep_stale_workers_with_config = blocking(sweeps.sweep_stale_workers_with_config)
+    list_active_workers = blocking(sweeps.list_active_workers)
+    list_lost_workers = blocking(sweeps.list_lost_workers)
+    list_worker_states = blocking(sweeps.list_worker_states)
+    list_crashes = blocking(sweeps.list_crashes)
+    prune_recovery_records = blocking(sweeps.prune_recovery_records)
+    check_health = blocking(upkeep.check_health)
+    hidden_tables = blocking(upkeep.hidden_tables)
+    repair_health = blocking(upkeep.repair_health)
+    tune = blocking(upkeep.tune)
+    untune = blocking(upkeep.untune)
+    migrate = blocking(schema_operations.migrate)
+    schema_status = blocking(schema_operations.schema_status)
+    ping = blocking(schema_operations.ping)
+    upgrade_schema = blocking(schema_operations.upgrade_schema)
+    uninstall_extensions = blocking(schema_operations.uninstall_extensions)
+    give_way = blocking(schema_operations.give_way)
 
     @property
     def schedules(self) -> SyncSchedules:
-        """Schedules that are kept in the database: add, change, pause and remove them while workers run."""
-        from ferryman.client.schedule_access import SyncSchedules  # noqa: PLC0415 - brings all of cron
+        """The schedules in the database: add, change, pause and remove them while workers run."""
+        from ferryman.client.schedules import SyncSchedules  # noqa: PLC0415 - brings all of cron
 
         return SyncSchedules(self)
 
@@ -106,7 +83,7 @@ class SyncClient(BaseClient):
         return self
 
     def close(self) -> None:
-        """Close all connections, and let go of the private PostgreSQL if there is one."""
+        """Close all connections, and release the private PostgreSQL if there is one."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()

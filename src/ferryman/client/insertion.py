@@ -1,4 +1,4 @@
-"""How jobs get into the table: the quick way for jobs without keys, Graphile's functions for the others."""
+"""Writes new jobs into the table: by plain inserts without keys, by Graphile's functions with keys."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ JOBS_PER_STATEMENT = 5_000
 BYTES_PER_STATEMENT = 16 * 1024 * 1024
 DEFAULT_MAX_ATTEMPTS = 25
 ATTEMPTS = 20
-"""Each miss needs somebody else to be in our way at the same instant, so the second attempt nearly always does it."""
+"""Each miss needs another program to change the same row at that instant, so the second attempt mostly works."""
 
 _NO_DELAY = timedelta()
 _encoder = msgspec.json.Encoder()
 
 
 def slices(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
-    """Parts that are small enough for one statement each."""
+    """Split jobs into parts that are small enough for one statement each."""
     parts: list[Sequence[NewJob]] = []
     start, size = 0, 0
     for place, job in enumerate(jobs):
@@ -67,7 +67,7 @@ def insert_many(jobs: Sequence[NewJob], *, notify: bool, using: Any) -> Steps[li
 
 
 def add_keyed(jobs: Mapping[str, NewJob], *, preserve_run_at: bool, using: Any) -> Steps[dict[str, Job]]:
-    """Add jobs with keys, and go on until each key has its job.
+    """Add jobs that have keys, retrying until every key has its job.
 
     The original body of `add_jobs` silently drops a job whose predecessor is claimed at that very moment.
     """
@@ -84,7 +84,7 @@ def add_keyed(jobs: Mapping[str, NewJob], *, preserve_run_at: bool, using: Any) 
 
 
 def dedupe(job: NewJob, *, using: Any) -> Steps[Job]:
-    """Add a job, or find the one that has its key already."""
+    """Add a job, or return the job that already has its key."""
     for _ in range(ATTEMPTS):
         rows = yield dedupe_job(job).on(using)
         if rows:
@@ -94,9 +94,9 @@ def dedupe(job: NewJob, *, using: Any) -> Steps[Job]:
 
 
 def _kinds(jobs: Sequence[NewJob]) -> tuple[str, str | None]:
-    """What the jobs have in common, each combination once, and the number of each job's combination.
+    """The distinct combinations of identifier and spec as JSON, and the number of each job's combination.
 
-    Most calls add jobs of one kind, and then only the payloads grow with the number of jobs.
+    Most calls add jobs of one kind, so only the payloads grow with the number of jobs.
     """
     numbers: dict[tuple[str, JobSpec], int] = {}
     kind_of: list[int] = []
@@ -131,7 +131,7 @@ def _record(job: NewJob) -> dict[str, Any]:
 
 
 def _all_as_added(jobs: Sequence[NewJob], ids: Sequence[int], now: datetime) -> list[Job]:
-    """The jobs as the database holds them: everything but their ids and the time was known before.
+    """The jobs as the database holds them. Everything but their ids and the time was known before.
 
     Jobs that are added together mostly share one spec, which is unpacked once.
     """
@@ -174,12 +174,12 @@ def _seconds(delay: timedelta | None) -> float | None:
 
 
 def _named_like(new: NewJob, added: Job) -> Job:
-    """The job with the names that it was given: rows that a function adds are invisible to the query that calls it."""
+    """The job with the names of the new one: a query cannot see the task and queue rows that a function in it adds."""
     return msgspec.structs.replace(added, task_identifier=new.identifier, queue_name=new.spec.queue_name)
 
 
 def _not_added(identifier: str) -> JobNotAddedError:
     return JobNotAddedError(
-        f"the job for {identifier!r} was not stored although it was tried {ATTEMPTS} times; other programs keep "
-        f"changing the same task, queue or key. Try again, and run `ferryman schema status` if it happens often."
+        f"the job for {identifier!r} was not stored in {ATTEMPTS} attempts, because other programs keep changing the "
+        f"same task, queue or key. Try again, and run `ferryman schema status` if it happens often."
     )

@@ -1,4 +1,4 @@
-"""Changing jobs that are there already. None of these touches a job that a worker is running."""
+"""Changes jobs that were added before. Jobs that a worker is running are never changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ferryman.queries.job_rows import job_from_row
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ferryman.client.core import Core
+    from ferryman.client.base import Core
     from ferryman.database.steps import Call, Row, Steps
     from ferryman.jobs import Job
 
@@ -22,9 +22,9 @@ BIGINT_MIN, BIGINT_MAX = -(2**63), 2**63 - 1
 
 
 def remove_job(_core: Core, job_key: str, *, using: Any = None) -> Steps[Job | None]:
-    """Remove the job that has this key, and return it; None when there is none.
+    """Remove the job that has this key and return it; None if there is none.
 
-    A job that is running is left to finish, but loses its key and is not retried.
+    A running job finishes, but loses its key and is not retried.
     """
     check_text("job_key", job_key, MAX_KEY_LENGTH)
     rows = yield job_queries.remove_job(job_key).on(using)
@@ -32,7 +32,7 @@ def remove_job(_core: Core, job_key: str, *, using: Any = None) -> Steps[Job | N
 
 
 def complete_jobs(_core: Core, job_ids: Iterable[int], *, using: Any = None) -> Steps[list[Job]]:
-    """Delete these jobs as if they had run. Running ones are skipped; the result lists what was deleted."""
+    """Delete these jobs as if they had completed. Running jobs are skipped; the result lists the deleted ones."""
     ids = check_ids(job_ids)
     if not ids:
         return []
@@ -43,7 +43,7 @@ def complete_jobs(_core: Core, job_ids: Iterable[int], *, using: Any = None) -> 
 def permanently_fail_jobs(
     _core: Core, job_ids: Iterable[int], reason: str | None = None, *, using: Any = None
 ) -> Steps[list[Job]]:
-    """Let these jobs fail for good, with `reason` as their error. Running ones are skipped."""
+    """Fail these jobs for good, with `reason` as their error. Running jobs are skipped."""
     ids = check_ids(job_ids)
     if reason is not None:
         check_storable("reason", reason)
@@ -56,10 +56,10 @@ def permanently_fail_jobs(
 def reschedule_jobs(
     _core: Core, job_ids: Iterable[int], options: RescheduleJobOptions, *, using: Any = None
 ) -> Steps[list[Job]]:
-    """Change when, how soon and how often these jobs will run. Running ones are skipped.
+    """Change the time, the priority or the attempts of these jobs. Running jobs are skipped.
 
-    What `options` leaves out stays as it is. A failed job stays failed unless `attempts` or
-    `max_attempts` leaves it an attempt; `retry_jobs` lets it run again.
+    Values that `options` leaves out do not change. A failed job stays failed unless `attempts` or `max_attempts` leaves
+    it an attempt; `retry_jobs` runs failed jobs again.
     """
     ids = check_ids(job_ids)
     if not ids:
@@ -73,12 +73,12 @@ def reschedule_jobs(
 def retry_jobs(
     _core: Core, job_ids: Iterable[int] | None = None, *, task: str | None = None, using: Any = None
 ) -> Steps[list[Job]]:
-    """Let failed jobs run again at once, under their ids: no attempt is used, and no crash counts.
+    """Run failed jobs again at once, with the same ids. Their attempts and crashes count from zero again.
 
-    Jobs that run, or have attempts left, are skipped; the result lists the jobs that run again.
+    Running jobs, and jobs with attempts left, are skipped; the result lists the jobs that run again.
 
-    job_ids: which ones; None for every failed job that was not superseded
-    task: only failed jobs of this task
+    job_ids: the jobs to retry; None for every failed job that was not superseded
+    task: retry only failed jobs of this task
     """
     ids = None if job_ids is None else check_ids(job_ids)
     if task is not None:
@@ -92,9 +92,9 @@ def retry_jobs(
 
 
 def force_unlock_workers(_core: Core, worker_ids: Iterable[str], *, using: Any = None) -> Steps[None]:
-    """Take all locks away from workers that are certainly dead; their jobs may be claimed again at once.
+    """Release every lock of workers that you know are dead. Their jobs may be claimed again at once.
 
-    A worker that is still alive would go on running its jobs beside the next owner.
+    If such a worker is alive, it continues to run its jobs, and another worker may run them at the same time.
     """
     ids = _checked_workers(worker_ids)
     if not ids:
@@ -104,7 +104,7 @@ def force_unlock_workers(_core: Core, worker_ids: Iterable[str], *, using: Any =
 
 
 def check_ids(job_ids: Iterable[int]) -> list[int]:
-    """Refuse anything but ids that the database could have given out."""
+    """Check that these are ids that the database can have given out, and list them."""
     ids = list(job_ids)
     for job_id in ids:
         if not isinstance(job_id, int) or isinstance(job_id, bool):

@@ -1,4 +1,4 @@
-"""Looking at jobs."""
+"""Finds, lists and counts jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from ferryman.client.core import Core
+    from ferryman.client.base import Core
     from ferryman.database.steps import Steps
     from ferryman.jobs import Job
 
@@ -33,16 +33,16 @@ MAX_PAGE_SIZE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Some jobs, in the order of their ids, and where the next page starts."""
+    """A page of jobs in the order of their ids, and where the next page starts."""
 
     jobs: list[Job]
     next_after: int | None
-    """Give this as `after` for the next page; None when this is the last."""
+    """The `after` of the next page; None if this is the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCounts:
-    """How many jobs are in each state."""
+    """The number of jobs in each state."""
 
     ready: int = 0
     scheduled: int = 0
@@ -52,13 +52,13 @@ class JobCounts:
 
     @property
     def total(self) -> int:
-        """All jobs in the table."""
+        """The number of all jobs in the table."""
         return self.ready + self.scheduled + self.running + self.retrying + self.failed
 
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far a running job is, as its handler told with `ctx.set_progress`."""
+    """How far a running job is, as its handler reported with `ctx.set_progress`."""
 
     fraction: float
     """From 0 to 1."""
@@ -67,14 +67,14 @@ class JobProgress:
 
 
 def get_job(_core: Core, job_id: int, *, using: Any = None) -> Steps[Job | None]:
-    """The job with this id, or None. Completed jobs are gone."""
+    """Return the job with this id; None if there is none. Completed jobs are deleted, so they are not found."""
     check_ids([job_id])
     rows = yield job_queries.get_job(job_id).on(using)
     return job_from_row(rows[0]) if rows else None
 
 
 def get_progress(_core: Core, job_id: int, *, using: Any = None) -> Steps[JobProgress | None]:
-    """How far a running job is; None when it is not running, or its handler has told nothing."""
+    """Return how far a running job is; None if it is not running, or its handler has reported nothing."""
     check_ids([job_id])
     rows = yield attempt_queries.get_progress(job_id).on(using)
     return JobProgress(*rows[0]) if rows else None
@@ -92,11 +92,11 @@ def list_jobs(
     after: int | None = None,
     using: Any = None,
 ) -> Steps[JobPage]:
-    """Jobs that pass every filter given, oldest id first, a page at a time.
+    """List the jobs that pass every given filter, a page at a time, lowest id first.
 
-    flags: only jobs that have all of these
+    flags: only jobs that have all of these flags
     limit: the size of a page, 1 to 10,000
-    after: only jobs with a greater id; take it from `next_after` of the page before
+    after: only jobs with a greater id: the `next_after` of the previous page
     """
     check_integer("limit", limit, 1, MAX_PAGE_SIZE)
     for name, value, longest in (
@@ -120,7 +120,7 @@ def list_jobs(
 
 
 def counts(_core: Core, *, using: Any = None) -> Steps[JobCounts]:
-    """How many jobs are in each state."""
+    """Count the jobs in each state."""
     rows = yield job_queries.count_jobs().on(using)
     return JobCounts(**{str(state): int(number) for state, number in rows})
 

@@ -1,4 +1,4 @@
-"""Schedules that are kept in the database, and followed by every worker within a minute."""
+"""`client.schedules`: schedules in the database, which every worker follows within a minute."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ferryman.client.adding import add_raw_job
+from ferryman.client.operations import awaited, blocking
 from ferryman.cron.crontab import Crontab
 from ferryman.cron.parsing import parse_crontab
 from ferryman.cron.scheduling import payload_at
@@ -18,26 +19,28 @@ from ferryman.queries import schedules as schedule_queries
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ferryman.client.core import Core
+    from ferryman.client.asynchronous import Client
+    from ferryman.client.base import Core
+    from ferryman.client.blocking import SyncClient
     from ferryman.database.steps import Row, Steps
     from ferryman.jobs import Job
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A crontab that is kept in the database."""
+    """A schedule in the database: a crontab, and when it last ran and next runs."""
 
     identifier: str
-    """Its name."""
+    """The name of the schedule."""
     is_paused: bool
     created_at: datetime
     updated_at: datetime
     last_run_at: datetime | None
-    """The last minute that it added a job for; `run_now` does not count."""
+    """The last minute for which it added a job; `run_now` does not count."""
     next_run_at: datetime | None
-    """The next minute that it adds a job for; None when it is paused, never fires, or cannot be read."""
+    """The next minute for which it adds a job; None if it is paused, never fires, or cannot be read."""
     readable: Crontab | None
-    """The crontab; None if its row cannot be read. The schedule adds no jobs then, and can be changed or removed."""
+    """The crontab; None if its row cannot be read. Such a schedule adds no jobs, and can be changed or removed."""
     problem: str | None = None
     """Why its row cannot be read; None if it can."""
 
@@ -54,7 +57,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class KnownCrontab:
-    """A crontab that workers bring along: the database knows its name and when it fired, and no more."""
+    """A crontab that a worker has registered. The database knows its name and when it fired, nothing else."""
 
     identifier: str
     known_since: datetime
@@ -64,13 +67,14 @@ class KnownCrontab:
 def add(
     _core: Core, crontab: Crontab | str, *, paused: bool = False, take_over: bool = False, using: Any = None
 ) -> Steps[Schedule]:
-    """Keep a crontab in the database: a `Crontab`, or a line such as `0 8 * * * send_report ?id=daily&fill=1h`.
+    """Add a schedule: a `Crontab`, or a line such as `0 8 * * * send_report ?id=daily&fill=1h`.
 
-    Its identifier, the task's unless an id is given, is the name of the schedule. `DuplicateScheduleError` when another
-    schedule has that name, or a crontab that workers bring along had it at any time; `take_over` is for when they do so
-    no longer. Minutes from now on count, also for `fill`.
+    The crontab's id, or the task's identifier without one, is the name of the schedule. `DuplicateScheduleError` if
+    another schedule has that name, or a worker has ever registered a crontab with it. Only minutes from now on count,
+    also for `fill`.
 
-    paused: True adds it without letting it run yet
+    paused: True adds the schedule without running it yet
+    take_over: True uses a name that a worker has registered, once no worker has that crontab any more
     """
     wanted = _one_crontab(crontab)
     rows = yield schedule_queries.add_schedule(columns_of(wanted), is_paused=paused, take_over=take_over).on(using)
@@ -79,18 +83,18 @@ def add(
     name = wanted.identifier
     if (yield schedule_queries.list_schedules(name).on(using)):
         raise DuplicateScheduleError(
-            f"there is a schedule {name!r} already; nothing was added. Change that one, or give this one another id."
+            f"the schedule {name!r} already exists; nothing was added. Change it, or give this one another id."
         )
     raise DuplicateScheduleError(
-        f"{name!r} is, or was, the name of a crontab that workers bring along; nothing was added. Give the schedule "
-        f"another id, or pass take_over=True when no worker has that crontab any more."
+        f"{name!r} is the name of a crontab that a worker has registered; nothing was added. Give the schedule another "
+        f"id, or pass take_over=True if no worker has that crontab any more."
     )
 
 
 def change(_core: Core, identifier: str, crontab: Crontab | str, *, using: Any = None) -> Steps[Schedule]:
-    """Give a schedule another crontab: timing, task, payload and options, all of them. Its name stays.
+    """Replace the crontab of a schedule: timing, task, payload and options. Its name stays.
 
-    What was missed before a change of the timing or the time zone is not made up for. A paused one stays paused.
+    After a change of timing or time zone, runs missed before it are not filled. A paused schedule stays paused.
     """
     _check_name(identifier)
     wanted = _one_crontab(crontab)
@@ -101,23 +105,23 @@ def change(_core: Core, identifier: str, crontab: Crontab | str, *, using: Any =
 
 
 def pause(_core: Core, identifier: str, *, using: Any = None) -> Steps[Schedule]:
-    """Let a schedule add no more jobs. From the moment that this is committed none comes; those that are there stay."""
+    """Pause a schedule. It adds no jobs after this commits; jobs already added stay."""
     _check_name(identifier)
     rows = yield schedule_queries.pause_schedule(identifier, is_paused=True).on(using)
     return _found(rows, identifier)
 
 
 def resume(_core: Core, identifier: str, *, using: Any = None) -> Steps[Schedule]:
-    """Let a paused schedule go on. What it missed meanwhile is not made up for."""
+    """Resume a paused schedule. Runs that it missed while paused are not filled."""
     _check_name(identifier)
     rows = yield schedule_queries.pause_schedule(identifier, is_paused=False).on(using)
     return _found(rows, identifier)
 
 
 def remove(_core: Core, identifier: str, *, using: Any = None) -> Steps[bool]:
-    """Remove a schedule; False when there is none of that name. Jobs that it has added stay.
+    """Remove a schedule; False if there is none of that name. Jobs that it has added stay.
 
-    When it fired is forgotten too: one that gets its name later starts afresh.
+    Its history is removed too: a later schedule of the same name starts afresh.
     """
     _check_name(identifier)
     rows = yield schedule_queries.remove_schedule(identifier).on(using)
@@ -125,19 +129,19 @@ def remove(_core: Core, identifier: str, *, using: Any = None) -> Steps[bool]:
 
 
 def list_schedules(_core: Core, *, using: Any = None) -> Steps[list[Schedule]]:
-    """All schedules that are kept in the database, by name; those whose rows cannot be read have a `problem`."""
+    """List the schedules in the database, by name. Those whose rows cannot be read have a `problem`."""
     rows = yield schedule_queries.list_schedules().on(using)
     return [_schedule(row) for row in rows]
 
 
 def known(_core: Core, *, using: Any = None) -> Steps[list[KnownCrontab]]:
-    """The crontabs that workers bring along, Node's included, as far as the database has heard of them."""
+    """List the crontabs that workers have registered, Node's included."""
     rows = yield schedule_queries.list_known_crontabs().on(using)
     return [KnownCrontab(*row) for row in rows]
 
 
 def run_now(core: Core, identifier: str, *, using: Any = None) -> Steps[Job]:
-    """Add the job of a schedule at once, paused or not. When it fires next does not change."""
+    """Add the job of a schedule now, even if it is paused. Its next regular run does not change."""
     _check_name(identifier)
     rows = yield schedule_queries.list_schedules(identifier).on(using)
     crontab, now = _found(rows, identifier).crontab, rows[0][-1]
@@ -164,8 +168,8 @@ def _check_name(identifier: str) -> None:
 def _found(rows: Any, identifier: str) -> Schedule:
     if not rows:
         raise UnknownScheduleError(
-            f"no schedule {identifier!r} is kept in the database; nothing was done. `ferryman cron list` shows those "
-            f"that are; crontabs that workers bring along can only be changed where they are written."
+            f"the database has no schedule {identifier!r}; nothing was done. `ferryman cron list` shows the schedules. "
+            f"A crontab that a worker brings along can only be changed in the worker's code."
         )
     return _schedule(rows[0])
 
@@ -181,3 +185,42 @@ def _schedule(row: Row) -> Schedule:
     since = now if last_run_at is None else max(now, last_run_at)
     following = None if is_paused else crontab.next_after(since)
     return Schedule(identifier, is_paused, created_at, updated_at, last_run_at, following, crontab)
+
+
+class Schedules:
+    """The schedules in the database: add, change, pause and remove them while workers run.
+
+        await client.schedules.add("0 8 * * 1-5 send_report ?fill=1h&tz=Europe/Paris {to: 'team'}")
+
+    Every worker follows them within a minute, without a restart. All methods take `using=`.
+    """
+
+    add = awaited(add)
+    change = awaited(change)
+    pause = awaited(pause)
+    resume = awaited(resume)
+    remove = awaited(remove)
+    list = awaited(list_schedules, "list")
+    known = awaited(known)
+    run_now = awaited(run_now)
+
+    def __init__(self, client: Client) -> None:
+        self._core = client._core  # noqa: SLF001 - methods of the client in all but name
+        self._perform = client._perform  # noqa: SLF001
+
+
+class SyncSchedules:
+    """`Schedules` for code without an event loop: the same methods, blocking."""
+
+    add = blocking(add)
+    change = blocking(change)
+    pause = blocking(pause)
+    resume = blocking(resume)
+    remove = blocking(remove)
+    list = blocking(list_schedules, "list")
+    known = blocking(known)
+    run_now = blocking(run_now)
+
+    def __init__(self, client: SyncClient) -> None:
+        self._core = client._core  # noqa: SLF001 - methods of the client in all but name
+        self._perform = client._perform  # noqa: SLF001

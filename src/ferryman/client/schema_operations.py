@@ -1,4 +1,4 @@
-"""Installing, inspecting and upgrading the schema through a client."""
+"""Installs, inspects and upgrades the schema through a client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ferryman.database.statements import load_statement
 from ferryman.database.steps import Call
 
 if TYPE_CHECKING:
-    from ferryman.client.core import Core
+    from ferryman.client.base import Core
     from ferryman.database.steps import Steps
     from ferryman.schema import GivingWay, Migration, SchemaStatus, Uninstallation, Upgrade
 
@@ -17,45 +17,45 @@ _PING = load_statement("ferryman.database", "backend_pid")
 
 
 def migrate(core: Core) -> Steps[Migration]:
-    """Install the schema, or adopt one that Node or Rust has installed; does nothing when all is there.
+    """Install the schema, or adopt one that Node or Rust has installed. Does nothing if all of it is there.
 
-    Tables and functions of an adopted schema are not changed; Ferryman's own objects are put beside them.
+    Tables and functions of an adopted schema are not changed; Ferryman's own objects are added beside them.
     """
     done = yield from schema_steps.migrate(core.schema)
     return done
 
 
 def ping(_core: Core) -> Steps[None]:
-    """Ask the database for an answer, whatever it is; `DatabaseUnavailableError` when there is none."""
+    """Check that the database answers; `DatabaseUnavailableError` if it does not."""
     yield Call(_PING)
 
 
 def schema_status(core: Core) -> Steps[SchemaStatus]:
-    """What is installed, and whether this version of Ferryman can use it."""
+    """Report what is installed, and whether this version of Ferryman can use it."""
     status = yield from schema_steps.inspect(core.schema)
     return status
 
 
 def upgrade_schema(core: Core) -> Steps[Upgrade]:
-    """Bring a schema that Node 0.16 or 0.17 has installed to the newest revision. Never done unasked.
+    """Upgrade a schema that Node 0.16 or 0.17 has installed to the newest revision. Nothing else upgrades it.
 
-    From revision 18, running Node 0.16 workers are told to stop, since they cannot work with what comes after.
+    From revision 18, running Node 0.16 workers are told to stop, because they cannot use later revisions.
     """
     done = yield from schema_steps.upgrade(core.schema)
     return done
 
 
 def uninstall_extensions(core: Core) -> Steps[Uninstallation]:
-    """Remove Ferryman's own objects. Graphile's tables and all jobs stay; so does what a Rust program installed."""
+    """Remove Ferryman's own objects. Graphile's tables, all jobs and what a Rust program installed stay."""
     done = yield from schema_steps.uninstall_extensions(core.schema)
     return done
 
 
 def give_way(core: Core, *, force: bool = False) -> Steps[GivingWay]:
-    """Drop Ferryman's copies of what a Rust worker makes itself, so that it can migrate a schema of Node 0.16 or 0.17.
+    """Drop Ferryman's copies of a Rust worker's objects, so that it can migrate a schema of Node 0.16 or 0.17.
 
-    Refused while workers are registered, unless forced: then they start no jobs until the Rust worker has migrated, and
-    what they were running is cancelled and given back. Jobs stay. `migrate` puts the copies back.
+    Refused while workers are registered, unless forced. Forced, these workers start no jobs until the Rust worker has
+    migrated, and their running jobs are cancelled and given back. Jobs stay. `migrate` puts the copies back.
     """
     done = yield from schema_steps.give_way(core.schema, force=force)
     return done

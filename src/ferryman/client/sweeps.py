@@ -1,6 +1,6 @@
-"""Taking jobs from dead workers by hand, and looking at workers and crashes.
+"""Sweeps by hand, and lists workers and crashes.
 
-Sweeps and their results are imported when they are asked for: mostly it is a worker that sweeps.
+Sweeps and their results are imported when they are first used: mostly it is a worker that sweeps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ferryman.recovery.config import WorkerRecoveryConfig
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ferryman.client.core import Core
+    from ferryman.client.base import Core
     from ferryman.database.steps import Steps
     from ferryman.recovery.sweep_results import (
         ActiveWorker,
@@ -36,10 +36,10 @@ MOST_WORKER_STATES = 10_000
 
 
 def sweep_stale_workers(core: Core, options: SweepStaleWorkersOptions | None = None) -> Steps[SweepStaleWorkersResult]:
-    """Find workers that gave no sign of life for too long, and give their jobs back, once.
+    """Sweep once: find workers that have been silent for too long, and recover their jobs.
 
-    `options` may change the threshold and the delay, or ask for a dry run. For everything else the defaults of
-    `WorkerRecoveryConfig` hold.
+    `options` can change the threshold and the delay, or ask for a dry run. Everything else has the defaults of
+    `WorkerRecoveryConfig`.
     """
     result = yield from sweep_stale_workers_with_config(core, WorkerRecoveryConfig(), options)
     return result
@@ -48,7 +48,7 @@ def sweep_stale_workers(core: Core, options: SweepStaleWorkersOptions | None = N
 def sweep_stale_workers_with_config(
     core: Core, config: WorkerRecoveryConfig, options: SweepStaleWorkersOptions | None = None
 ) -> Steps[SweepStaleWorkersResult]:
-    """Like `sweep_stale_workers`, with settings of your own. Whether the config is enabled plays no part."""
+    """Sweep once with your own settings; see `sweep_stale_workers`. Ignores `config.enabled`."""
     from ferryman.recovery.sweep_plan import Sweep  # noqa: PLC0415 - see above
     from ferryman.recovery.sweep_results import SweepStaleWorkersOptions  # noqa: PLC0415 - see above
     from ferryman.recovery.sweeping import sweep_once  # noqa: PLC0415 - see above
@@ -66,11 +66,11 @@ def sweep_stale_workers_with_config(
 
 
 def list_active_workers(_core: Core, threshold: timedelta = timedelta(minutes=5)) -> Steps[list[ActiveWorker]]:
-    """The registered workers, the longest-lived first. Stale are those without a sign of life for the threshold."""
+    """List the registered workers, oldest first. A worker is stale if it sent no heartbeat for `threshold`."""
     from ferryman.recovery.sweep_results import ActiveWorker  # noqa: PLC0415 - see above
 
     if not isinstance(threshold, timedelta) or threshold <= timedelta():
-        raise InvalidJobError(f"threshold must be a timedelta of more than nothing; got {threshold!r}")
+        raise InvalidJobError(f"threshold must be a positive timedelta; got {threshold!r}")
     rows = yield sweep_queries.list_active_workers(threshold.total_seconds())
     return [
         ActiveWorker(
@@ -86,7 +86,7 @@ def list_active_workers(_core: Core, threshold: timedelta = timedelta(minutes=5)
 
 
 def list_lost_workers(_core: Core, limit: int = 50) -> Steps[list[LostWorker]]:
-    """The workers that were found dead and are still remembered, newest first."""
+    """List the workers on record that were declared dead, newest first."""
     from ferryman.recovery.sweep_results import LostWorker  # noqa: PLC0415 - see above
 
     if not 1 <= limit <= MOST_LOST_WORKERS:
@@ -107,7 +107,7 @@ def list_lost_workers(_core: Core, limit: int = 50) -> Steps[list[LostWorker]]:
 
 
 def list_worker_states(_core: Core, worker_id: str | None = None, limit: int = 100) -> Steps[list[WorkerState]]:
-    """What workers were doing, newest first: a state with each heartbeat, of one worker or of all."""
+    """List the states that workers wrote with their heartbeats, newest first; of one worker or of all."""
     from ferryman.recovery.sweep_results import WorkerState, check_worker_ids  # noqa: PLC0415 - see above
 
     if worker_id is not None:
@@ -131,7 +131,7 @@ def list_worker_states(_core: Core, worker_id: str | None = None, limit: int = 1
 
 
 def list_crashes(_core: Core, job_id: int) -> Steps[list[Crash]]:
-    """Every time that this job was taken from a dead worker, oldest first, as far as it is remembered."""
+    """List the crashes of this job on record, oldest first: each time it was recovered from a dead worker."""
     from ferryman.recovery.sweep_results import Crash  # noqa: PLC0415 - see above
 
     [checked] = check_ids([job_id])
@@ -151,9 +151,9 @@ def list_crashes(_core: Core, job_id: int) -> Steps[list[Crash]]:
 
 
 def prune_recovery_records(core: Core, config: WorkerRecoveryConfig | None = None) -> Steps[Pruned]:
-    """Delete what is older than the config's retention of its kind: lost workers, states, crashes and failed jobs.
+    """Delete lost workers, states, crashes and failed jobs that are older than the config's retention of their kind.
 
-    Failed jobs only of tasks that a registered worker of ours has. Workers do all of it every hour.
+    Failed jobs are deleted only if a registered Ferryman worker has their task. Workers do all this every hour.
     """
     from ferryman.recovery import retention  # noqa: PLC0415 - see above
 
@@ -163,6 +163,6 @@ def prune_recovery_records(core: Core, config: WorkerRecoveryConfig | None = Non
 
 
 def _metadata(text: str | None) -> Mapping[str, Any]:
-    """What a worker told about itself. Others may have stored something else than an object."""
+    """The metadata that a worker wrote about itself. Other programs may have stored something that is not an object."""
     found = None if text is None else json.loads(text)
     return found if isinstance(found, dict) else {}

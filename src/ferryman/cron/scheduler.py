@@ -26,7 +26,7 @@ from ferryman.cron.scheduling import (
     schedule,
 )
 from ferryman.cron.stored import COLUMNS, stored_from_row
-from ferryman.database.failures import DATA_ERRORS, sqlstate_of
+from ferryman.database.failures import DATA_ERRORS, LOCK_NOT_AVAILABLE, sqlstate_of
 from ferryman.database.retrying import Retrying
 from ferryman.database.timed import TimedDatabase
 from ferryman.errors import CrontabError, DatabaseError
@@ -55,7 +55,6 @@ SHORT_LOCK_WAIT = timedelta(milliseconds=100)
 """The same for a statement about one crontab: there can be many, and each delays the others."""
 RETRY_HELD_UP = timedelta(seconds=10)
 """When a crontab is tried again whose rows another transaction has locked."""
-_LOCK_NOT_AVAILABLE = "55P03"
 _GRAPHILE_ERRORS = "GW"
 """The class of SQLSTATE of Graphile's own functions, which blame the data too."""
 
@@ -206,7 +205,7 @@ class CronScheduler:
         try:
             await self._database.run(register(names, now, LOCK_WAIT if lock_wait is None else lock_wait))
         except DatabaseError as error:
-            if sqlstate_of(error) != _LOCK_NOT_AVAILABLE:
+            if sqlstate_of(error) != LOCK_NOT_AVAILABLE:
                 raise
             if len(names) == 1:
                 self._hold_up(names[0], None)
@@ -218,7 +217,7 @@ class CronScheduler:
         try:
             scheduled = await self._database.run(schedule(occurrences, lock_wait))
         except DatabaseError as error:
-            if not (sqlstate_of(error) or "").startswith((*DATA_ERRORS, _GRAPHILE_ERRORS, _LOCK_NOT_AVAILABLE)):
+            if not (sqlstate_of(error) or "").startswith((*DATA_ERRORS, _GRAPHILE_ERRORS, LOCK_NOT_AVAILABLE)):
                 raise
             await self._schedule_apart(occurrences, now, error)
             return
@@ -235,7 +234,7 @@ class CronScheduler:
         by_name: dict[str, list[Occurrence]] = {}
         for occurrence in occurrences:
             by_name.setdefault(occurrence.crontab.identifier, []).append(occurrence)
-        if len(by_name) == 1 and sqlstate_of(error) == _LOCK_NOT_AVAILABLE:
+        if len(by_name) == 1 and sqlstate_of(error) == LOCK_NOT_AVAILABLE:
             [(name, own)] = by_name.items()
             self._hold_up(name, own[0].minute - MINUTE)
             return

@@ -1,4 +1,4 @@
-"""Which database to talk to, and how to speak of it without its password."""
+"""The address of the database, and its printed form without the password."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WATCHED: dict[str, int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""How the system watches over every connection of ours, unless the address says otherwise: one that leads nowhere any
-more is given up after about 11 s when it is idle, and after 10 s when something was sent."""
+"""TCP settings of our connections, unless the address has its own. A dead connection is given up after about 11 s if it
+is idle, and after 10 s if something was sent."""
 
 _STRAY_CHARACTER = re.compile(r"^postgres[^:]*://[^?]*[/@][^?]*@")
-"""A slash or an at sign in the password: libpq would take what follows for the host, and tell everybody."""
+"""A slash or an at sign in the password: libpq would take the rest of it for the host, and print it."""
 _DIALECT = re.compile(r"^(?:postgres|postgresql)(?:\+\w+)?://")
 
 
@@ -51,7 +51,7 @@ class Address(Discreet, frozen=True):
 
 
 def find_address(database_url: str | None, environ: Mapping[str, str] | None = None) -> Address:
-    """The address that `database_url` names, or else libpq's variables; `NoDatabaseError` when neither is set."""
+    """The address from `database_url`, or else from libpq's variables; `NoDatabaseError` if neither is set."""
     if database_url:
         return parse_address(database_url)
     environ = os.environ if environ is None else environ
@@ -65,12 +65,12 @@ def find_address(database_url: str | None, environ: Mapping[str, str] | None = N
 
 
 def is_embedded(database_url: str | None) -> bool:
-    """Whether the URL asks for the private PostgreSQL."""
+    """True if the URL asks for the private PostgreSQL."""
     return bool(database_url) and str(database_url).startswith(EMBEDDED_PREFIX)
 
 
 def parse_address(database_url: str) -> Address:
-    """Check a connection string or URL; `postgres://` and SQLAlchemy's `postgresql+driver://` are fine too."""
+    """Check a connection string or URL. `postgres://` and SQLAlchemy's `postgresql+driver://` work too."""
     if _STRAY_CHARACTER.search(database_url):
         raise ConfigurationError(
             "the user name or the password in the database URL has an @ or a / in it, which end the password there. "

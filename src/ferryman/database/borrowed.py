@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def async_fetch_for(using: Any) -> AsyncFetch:
-    """How to run a statement on this async connection; `ConfigurationError` when that cannot be done."""
+    """The function that runs a statement on this async connection; `ConfigurationError` if it is no such connection."""
     if isinstance(using, psycopg.AsyncConnection):
         return _fetch_psycopg_async
     if is_a(using, "asyncpg", "Connection") or is_a(using, "asyncpg.pool", "PoolConnectionProxy"):
@@ -47,7 +47,7 @@ def async_fetch_for(using: Any) -> AsyncFetch:
 
 
 def sync_fetch_for(using: Any) -> SyncFetch:
-    """How to run a statement on this blocking connection; `ConfigurationError` when that cannot be done."""
+    """The function that runs a statement on this blocking connection; `ConfigurationError` if it is none."""
     fetch = _find_sync_fetch(using)
     if fetch is not None:
         return fetch
@@ -139,7 +139,7 @@ class _Utf8Loader(Loader):
 
 
 def django_connection(using: Any) -> Any:
-    """The connection that an alias names."""
+    """The Django connection of an alias."""
     if not isinstance(using, str):
         return using
     django_db = sys.modules.get("django.db")
@@ -149,7 +149,7 @@ def django_connection(using: Any) -> Any:
 
 
 def is_a(using: Any, module: str, *names: str) -> bool:
-    """Whether this is an instance of one of these classes, if their module is loaded."""
+    """True if this is an instance of one of these classes, whose module is loaded."""
     loaded = sys.modules.get(module)
     kinds = tuple(kind for name in names if isinstance(kind := getattr(loaded, name, None), type))
     return isinstance(using, kinds)

@@ -1,6 +1,6 @@
-"""Transactions on the caller's connections, for several statements that belong together where no transaction is open.
+"""Transactions on the caller's connections, for statements that belong together where no transaction is open.
 
-On connections that begin a transaction by themselves, or are in one, nothing happens: it is the caller who commits.
+Nothing happens on connections that begin transactions by themselves, or are in one: the caller commits.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from ferryman.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
+    from types import TracebackType
 
 
 def async_transaction_on(using: Any) -> AbstractAsyncContextManager[Any]:
-    """A transaction for as long as the block lasts, unless the caller has one."""
+    """Open a transaction for the block, unless the caller has one open."""
     if isinstance(using, psycopg.AsyncConnection):
         return using.transaction() if using.autocommit and _is_idle(using) else nullcontext()
     if is_a(using, "sqlalchemy.ext.asyncio", "AsyncConnection", "AsyncSession", "async_scoped_session"):
@@ -44,7 +45,7 @@ def sync_transaction_on(using: Any) -> AbstractContextManager[Any]:
 
 @asynccontextmanager
 async def _with_commands(execute: Callable[[str], Awaitable[object]]) -> AsyncIterator[None]:
-    """A transaction by plain commands: asyncpg's `transaction()`, cancelled while it begins, stays open."""
+    """A transaction by plain commands: asyncpg's `transaction()` stays open if it is cancelled while it begins."""
     try:
         await execute("begin")
         yield
@@ -83,7 +84,7 @@ def _on_sqlalchemy(using: Any) -> Iterator[None]:
 
 
 def _commits_by_itself(raw: Any) -> bool:
-    """Whether a connection below SQLAlchemy commits each statement."""
+    """True if the connection below SQLAlchemy commits each statement."""
     return bool(getattr(raw.dbapi_connection, "autocommit", False)) and _is_idle(raw.driver_connection)
 
 
@@ -119,3 +120,10 @@ def _on_django(wrapper: Any) -> Iterator[None]:
     finally:
         if wrapper.connection is not None:
             wrapper.set_autocommit(True)
+
+
+def as_exit(
+    error: BaseException | None,
+) -> tuple[type[BaseException] | None, BaseException | None, TracebackType | None]:
+    """The arguments for `__exit__` of a block that ends with this error, or without one."""
+    return (None, None, None) if error is None else (type(error), error, error.__traceback__)

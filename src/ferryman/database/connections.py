@@ -1,8 +1,8 @@
-"""Connections of our own, which keep one cursor each: making a cursor costs as much as a small query.
+"""Ferryman's own connections. Each keeps one cursor, because making a cursor costs as much as a small query.
 
-Behind a pooler no session is ours to set up. So each statement gets a transaction of its own with the settings that it
-needs, in the same round trip. The transaction is the pipeline's, unless the isolation must be chosen too. A qualified
-statement needs none of them where the database has the isolation and the style of times that we want.
+Behind a pooler no session can be set up in advance. So each statement runs in a transaction with the settings that it
+needs, in the same round trip. The pipeline is that transaction, unless the isolation must be chosen too. A qualified
+statement needs no settings where the database has the isolation and the style of times that we need.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ _BEGIN: LiteralString = "begin isolation level read committed"
 
 
 class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
-    """Runs one statement after the other."""
+    """An async connection that runs one statement at a time, on one cursor that it keeps."""
 
     is_pooled = False
-    """True if a pooler stands between us and the server."""
+    """True if the connection leads to a pooler."""
     begin: LiteralString = "begin"
-    """What begins a transaction; `BEGIN_POOLED` behind a pooler."""
+    """The command that begins a transaction; `BEGIN_POOLED` behind a pooler."""
     must_isolate = False
     """True behind a pooler if the database has another default isolation than `read committed`."""
 
     @cached_property
     def opened_at(self) -> float:
-        """When its pool first saw it."""
+        """When its pool first used it."""
         return time.monotonic()
 
     @cached_property
     def is_read_only(self) -> bool:
-        """Whether the server refused writes when it was opened, as servers from version 14 on say unasked."""
+        """True if the server refused writes when this was opened; servers from version 14 on report it unasked."""
         return _is_read_only(self)
 
     @cached_property
@@ -64,7 +64,7 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
     async def fetch(
         self, text: LiteralString, values: Sequence[Any] | None = None, *, is_qualified: bool = False
     ) -> Sequence[Row]:
-        """Run a statement and give its rows back."""
+        """Run a statement and return its rows."""
         if self.is_pooled and not (is_qualified and _is_settled(self)):
             cursor = await self._execute_pooled(text, values)
         else:
@@ -96,7 +96,7 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
         return {}
 
     async def fetch_lazily(self, text: LiteralString, values: Sequence[Any]) -> LazyRows:
-        """Run a query, and leave its rows as they came."""
+        """Run a query and return its rows undecoded."""
         execute = self._execute_pooled if self.is_pooled else self._only_cursor.execute
         result = (await execute(text, values)).pgresult
         assert result is not None  # noqa: S101 - it was executed
@@ -116,7 +116,7 @@ class OwnConnection(Connection[tuple[Any, ...]]):
 
     @contextmanager
     def answering_within(self, seconds: float) -> Iterator[None]:
-        """Give up on a server that is silent for so long: `OperationalError`, for everything inside of the block."""
+        """Raise `OperationalError` in the block once the server has not answered for `seconds`."""
         self._deadline = time.monotonic() + seconds
         try:
             yield
@@ -124,19 +124,19 @@ class OwnConnection(Connection[tuple[Any, ...]]):
             self._deadline = None
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
-        """Like its parent's, but not beyond a deadline."""
+        """Wait as the parent class does, but not beyond the deadline."""
         if self._deadline is not None:
             gen = _limited(gen, self._deadline)
         return super().wait(gen, *args, **options)
 
     @cached_property
     def opened_at(self) -> float:
-        """When its pool first saw it."""
+        """When its pool first used it."""
         return time.monotonic()
 
     @cached_property
     def is_read_only(self) -> bool:
-        """Whether the server refused writes when it was opened, as servers from version 14 on say unasked."""
+        """True if the server refused writes when this was opened; servers from version 14 on report it unasked."""
         return _is_read_only(self)
 
     @cached_property
@@ -147,7 +147,7 @@ class OwnConnection(Connection[tuple[Any, ...]]):
     def fetch(
         self, text: LiteralString, values: Sequence[Any] | None = None, *, is_qualified: bool = False
     ) -> Sequence[Row]:
-        """Run a statement and give its rows back."""
+        """Run a statement and return its rows."""
         if self.is_pooled and not (is_qualified and _is_settled(self)):
             cursor = self._execute_pooled(text, values)
         else:
@@ -178,7 +178,7 @@ class OwnConnection(Connection[tuple[Any, ...]]):
 
 
 def _limited(conversation: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:
-    """The same conversation with the server, which fails when it goes on beyond the deadline."""
+    """The same conversation with the server, which fails beyond the deadline."""
     try:
         wish = next(conversation)
         while True:
@@ -197,7 +197,7 @@ def _is_read_only(connection: OwnAsyncConnection | OwnConnection) -> bool:
 
 
 def _is_settled(connection: OwnAsyncConnection | OwnConnection) -> bool:
-    """Whether a session behind a pooler is as we want it, but for its search_path."""
+    """True if a session behind a pooler has the settings that we need, except the search_path."""
     return not connection.must_isolate and has_iso_times(connection)
 
 

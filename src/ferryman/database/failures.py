@@ -1,4 +1,4 @@
-"""Driver errors, told in Ferryman's words."""
+"""Driver errors: what they mean, and the `FerrymanError` to raise for each."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ _UNAVAILABLE_CLASSES = ("08", "57P", "53")
 """Connection failures, server going down or starting up, out of connections or memory."""
 
 DATA_ERRORS = ("22", "23", "44", "54", "P0")
-"""Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, a trigger's own refusal."""
+"""Classes of SQLSTATE that blame the data: out of range, constraint, view, too large, refused by a trigger."""
+LOCK_NOT_AVAILABLE, DEADLOCK_DETECTED, SERIALISATION_FAILURE = "55P03", "40P01", "40001"
 _READ_ONLY = "25006"
 _FUNCTION = re.compile(r'PL/.*?([\w$."]+\([^()]*\))')
-"""A function in PostgreSQL's account of where an error arose, in any language."""
+"""A function in PostgreSQL's context of an error, in any language."""
 
 
 def explain(error: Exception, schema: SchemaName) -> FerrymanError:
-    """The error to raise, from `error`, for a statement that failed."""
+    """The error to raise, without its cause, for a statement that failed."""
     state = sqlstate_of(error)
     message = message_of(error)
-    # Whatever of ours is missing is named with its schema: no statement of ours asks for it otherwise.
+    # Our statements name every object of ours with its schema, so a missing one is reported with it.
     ours = schema.name if state == _NO_SCHEMA else f"{schema.name}."
     if state in _MISSING_OBJECT and f"{ours}_private_workers" in message:
         return SchemaMissingError(
@@ -59,8 +60,15 @@ def explain(error: Exception, schema: SchemaName) -> FerrymanError:
     return DatabaseError(refusal)
 
 
+def explained(error: Exception, schema: SchemaName) -> FerrymanError:
+    """The error to raise, with the driver's error as its cause."""
+    told = explain(error, schema)
+    told.__cause__ = error
+    return told
+
+
 def is_stale(error: BaseException) -> bool:
-    """Whether only a new connection can help: this one leads to a server that has become, or was made, read-only."""
+    """True if only a new connection can help, because this server has become read-only."""
     return sqlstate_of(error) == _READ_ONLY
 
 
@@ -76,7 +84,7 @@ def sqlstate_of(error: BaseException | None) -> str | None:
 
 
 def message_of(error: BaseException) -> str:
-    """PostgreSQL's own sentence, without details that may quote the row."""
+    """PostgreSQL's own message, without details that may quote the row."""
     innermost = _innermost(error)
     diagnostics = getattr(innermost, "diag", None)
     primary = getattr(diagnostics, "message_primary", None)
@@ -84,12 +92,12 @@ def message_of(error: BaseException) -> str:
 
 
 def _is_about_a_value(error: BaseException) -> bool:
-    """Whether a driver could not encode or decode a value: a date style, a character, a time without bounds."""
+    """True if the driver could not encode or decode a value: a date style, a character, an infinite time."""
     return isinstance(error, (NotImplementedError, UnicodeError)) or type(error).__name__ == "DataError"
 
 
 def _context_of(error: BaseException) -> str:
-    """PostgreSQL's account of where the error arose, whichever driver or wrapper carries it."""
+    """PostgreSQL's context of the error, whichever driver or wrapper carries it."""
     innermost = _innermost(error)
     return str(getattr(getattr(innermost, "diag", innermost), "context", None) or "")
 

@@ -1,4 +1,4 @@
-"""The name of a schema: checked once, quoted once."""
+"""The name of a schema, checked and quoted once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from ferryman.errors import ConfigurationError
 
 MAX_BYTES = 63
-"""PostgreSQL cuts longer names off silently, which would make two schemas one."""
+"""PostgreSQL truncates longer names silently, so that two schemas would become one."""
 
 
 class SchemaName(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class SchemaName(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes in PostgreSQL's eyes."""
+        """The length in bytes, as PostgreSQL counts it."""
         try:
             return len(self.name.encode())
         except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Times of transactions that ask for the ISO style on sessions that have another."""
+"""Reads times in the ISO style, on sessions whose own style is another."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def read_iso_times(connection: AsyncConnection[Any] | Connection[Any]) -> None:
-    """Prepare a connection, before its first cursor is made, for times in the ISO style whatever the session has."""
+    """Make a connection read times in the ISO style, whatever its session's style. Call it before the first cursor."""
     if not has_iso_times(connection):
         connection.adapters.register_loader("timestamptz", IsoTimeLoader)
 
 
 def has_iso_times(connection: AsyncConnection[Any] | Connection[Any]) -> bool:
-    """Whether the session writes times in the ISO style; servers and poolers tell unasked."""
+    """True if the session writes times in the ISO style, as servers and poolers report unasked."""
     return (connection.pgconn.parameter_status(b"DateStyle") or b"").startswith(b"ISO")
 
 
 class IsoTimeLoader(Loader):
-    """Reads a time as PostgreSQL writes it with `DateStyle` ISO. The driver's own goes by the style of the session."""
+    """Reads a time that PostgreSQL wrote with `DateStyle` ISO. The driver's loader goes by the style of the session."""
 
     def load(self, data: Buffer) -> datetime:
-        """The time, or `DataError` for one that a datetime cannot hold."""
+        """Read a time; `DataError` if a datetime cannot hold it."""
         written = bytes(data).decode()
         try:
             return datetime.fromisoformat(written)

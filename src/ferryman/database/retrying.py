@@ -6,15 +6,15 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from ferryman.database.failures import sqlstate_of
+from ferryman.database.failures import DEADLOCK_DETECTED, SERIALISATION_FAILURE, sqlstate_of
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
 ATTEMPTS = 5
-_ROLLED_BACK = {"40001", "40P01"}
-"""Serialisation failure and deadlock: PostgreSQL has undone everything, so nothing happens twice."""
+_ROLLED_BACK = {SERIALISATION_FAILURE, DEADLOCK_DETECTED}
+"""Errors after which PostgreSQL has undone everything, so nothing happens twice."""
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
@@ -59,10 +59,10 @@ class Retrying:
 
     def pause_after(self, error: Exception) -> float:
         """Note a failure, and return the seconds to wait before the next try."""
-        now = self._clock()
+        now, logger = self._clock(), self._logger
         if self._failures == 0:
             self._since = now
-            self._logger.warning(
+            logger.warning(
                 "%s failed; retrying: %s",
                 self._duty,
                 str(error).strip(),
@@ -76,7 +76,8 @@ class Retrying:
     def is_over(self) -> None:
         """Note a success."""
         if self._failures:
-            self._logger.info(
+            logger = self._logger
+            logger.info(
                 "%s restored after %d failures in %.1f s",
                 self._duty,
                 self._failures,

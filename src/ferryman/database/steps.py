@@ -1,4 +1,4 @@
-"""What an operation asks of the database, said once for blocking and for async code.
+"""The steps that an operation is made of, the same for blocking and for async code.
 
 An operation is a generator: it yields steps, gets rows back, and returns its result. It never touches a connection,
 so `Client` can await the same steps that `SyncClient` blocks on.
@@ -23,10 +23,9 @@ R = TypeVar("R")
 
 
 class Call(Discreet, frozen=True):
-    """Run one statement and give its rows back. With `using`, on the caller's connection.
+    """Run one statement and return its rows. With `using`, on the caller's connection.
 
-    is_lazy: whether the rows are read by column name, and async code leaves them undecoded, since little of them will
-        be read
+    is_lazy: True if the rows are read by column name. Async code leaves them undecoded, because few values are read
     """
 
     statement: Statement
@@ -43,61 +42,61 @@ class Call(Discreet, frozen=True):
 
 
 class Script(msgspec.Struct, frozen=True):
-    """Run a file of several statements without parameters, on a connection of our own."""
+    """Run a file of several statements without parameters, on our own connection."""
 
     statement: Statement
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """Commit what came before, and make one transaction of what follows.
+    """Commit the steps before, and run the steps after in one transaction.
 
-    On a borrowed connection only where none is open: else the transaction is its owner's business.
+    On a borrowed connection it begins a transaction only if none is open; otherwise the owner's continues.
     """
 
     using: Any = None
 
 
 class Rollback(msgspec.Struct, frozen=True):
-    """Give up the transaction of our own that an error has spoilt."""
+    """Roll back our own transaction after an error."""
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """Commit what came before, and go on without a transaction."""
+    """Commit the steps before, and continue without a transaction."""
 
 
 class Decide(msgspec.Struct, frozen=True):
-    """Ask hooks about an event. One row with their answer comes back."""
+    """Ask hooks about an event. Returns one row with their answer."""
 
     hooks: Any
     event: Any
     limit: float | None = None
-    """Seconds after which async hooks are not waited for any longer, and count as failed."""
+    """Seconds after which async hooks count as failed."""
 
 
 class Emit(msgspec.Struct, frozen=True):
-    """Tell hooks of an event."""
+    """Report an event to hooks."""
 
     hooks: Any
     event: Any
     within: timedelta | None = None
-    """After this long async hooks are cancelled, if their own limit is not shorter."""
+    """Time after which async hooks are cancelled, unless their own limit is shorter."""
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Let some time pass, outside any transaction of our own."""
+    """Pause. Outside a transaction, the connection is given back meanwhile."""
 
     seconds: float
 
 
 class FirstProcess(msgspec.Struct, frozen=True):
-    """Ask which server process answered when our own connection was made. One row with its number comes back."""
+    """Ask for the server process that answered when our own connection was opened. Returns one row with its number."""
 
 
 class Repeat(msgspec.Struct, frozen=True):
-    """Commit what came before, and carry out these steps; again from their start when PostgreSQL has undone them all.
+    """Commit the steps before, and carry out these; repeat them from their start if PostgreSQL has undone all of them.
 
-    What came before is done once: what the caller gave may be a generator, and hooks are not asked twice. One row with
-    the result comes back.
+    The steps before run once: the caller's input may be a generator, and hooks are not asked twice. Returns one row
+    with the result.
     """
 
     start: Callable[[], Generator[Any, Sequence[Row], Any]]
@@ -108,6 +107,6 @@ Steps: TypeAlias = Generator[Step, Sequence[Row], R]
 
 
 def repeated(start: Callable[[], Steps[R]]) -> Steps[R]:
-    """The result of steps that are repeated when PostgreSQL has undone them; see `Repeat`."""
+    """Carry out steps that repeat if PostgreSQL undoes them, and return their result; see `Repeat`."""
     [(result,)] = yield Repeat(start)
     return cast("R", result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ferryman.database.failures import message_of, sqlstate_of
+from ferryman.database.failures import LOCK_NOT_AVAILABLE, message_of, sqlstate_of
 from ferryman.database.steps import Commit, Rollback, Transaction
 from ferryman.errors import DatabaseError, DatabaseUnavailableError, SchemaError
 from ferryman.health import job_checks, schema_checks, server_checks, table_checks, worker_checks
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 INSUFFICIENT_PRIVILEGE = "42501"
 QUERY_CANCELED = "57014"
-LOCK_NOT_AVAILABLE = "55P03"
 
 OF_THE_SERVER: Mapping[str, Check] = {
     "server": server_checks.check_server,

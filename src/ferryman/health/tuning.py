@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ferryman.database.failures import sqlstate_of
+from ferryman.database.failures import LOCK_NOT_AVAILABLE, sqlstate_of
 from ferryman.database.statements import Style
 from ferryman.database.steps import Commit, Rollback, Transaction
 from ferryman.errors import DatabaseError, IncompatibleSchemaError, SchemaMissingError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 KEY_INDEX = "jobs_key_key1"
 BYTES_PER_ENTRY = 21.2
 """The index entry of a job without a key, without deduplication: measured with a million jobs."""
-LOCK_NOT_AVAILABLE = "55P03"
 
 
 class Tuning(Enum):

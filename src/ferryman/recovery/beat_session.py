@@ -12,8 +12,8 @@ from psycopg import OperationalError
 from psycopg.waiting import Ready
 
 from ferryman.database.addresses import WATCHED
+from ferryman.database.connecting import configure_behind_pooler
 from ferryman.database.connections import OwnConnection
-from ferryman.database.pools import configure_behind_pooler
 from ferryman.database.statements import Style
 from ferryman.queries.advisory_locks import LARGEST_KEY
 from ferryman.queries.beat import hold_session_key, prepare_beat_session

@@ -238,7 +238,7 @@ def _after_crash(
 
 
 def most_crashes(facts: CrashFacts, rules: CrashRules) -> int | None:
-    """The number of crashes that fails the job for good: its task's, its worker's or the sweeper's; None: never."""
+    """The number of crashes that fails the job for good, from its task, its worker or the settings; None: never."""
     policy = facts.policy or {}
     if "max_crashes" in policy:
         return _known_limit(policy["max_crashes"], rules.max_crashes)

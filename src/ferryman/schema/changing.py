@@ -5,7 +5,13 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, TypeVar
 
-from ferryman.database.failures import message_of, sqlstate_of
+from ferryman.database.failures import (
+    DEADLOCK_DETECTED,
+    LOCK_NOT_AVAILABLE,
+    SERIALISATION_FAILURE,
+    message_of,
+    sqlstate_of,
+)
 from ferryman.database.steps import Call, Rollback, Transaction, Wait
 from ferryman.errors import ConfigurationError, DatabaseError, SchemaError
 from ferryman.schema.contract import schema_statement
@@ -29,16 +35,16 @@ MOST_TRIES_OF_A_TABLE = 10
 
 _LOCK = schema_statement("lock")
 _FORBIDDEN = "42501"
-_IN_USE = "55P03"
-"""`lock_not_available`: a table to lock is in use for longer than others should wait behind us."""
+_IN_USE = LOCK_NOT_AVAILABLE
+"""A table to lock is in use for longer than others should wait behind us."""
 _COLLISIONS = {
     "23505",  # a ledger row, or a row of the catalogue, that another migrator wrote first
     "42P06",  # schema exists
     "42P07",  # table, index or sequence exists
     "42710",  # type or constraint exists
     "42723",  # function exists
-    "40001",  # serialisation failure
-    "40P01",  # deadlock
+    SERIALISATION_FAILURE,
+    DEADLOCK_DETECTED,
     "XX000",  # "tuple concurrently updated": two replace the same function
 }
 _BODY_QUOTE = "$ferryman$"

@@ -1,4 +1,4 @@
-"""The annotations of a task's parameters, also when they are text or name things that only a type checker imports."""
+"""Reads the annotations of a task's parameters, even as text, or with names that only type checkers import."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MENTIONS_CONTEXT = re.compile(rf"\b{WorkerContext.__name__}\b")
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature, with names that cannot be resolved left as they are."""
+    """The signature of a function; names that cannot be resolved stay text."""
     if sys.version_info >= (3, 14):
         from annotationlib import Format  # noqa: PLC0415 - new in 3.14
 
@@ -27,7 +27,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def resolved(annotation: object, function: Callable[..., Any], near: Mapping[str, Any] | None) -> Any:
-    """The annotation as a type; `NameError` when it names something that does not exist, or not yet.
+    """The annotation as a type; `NameError` if it names something that does not exist, or not yet.
 
     near: names beyond the function's module, such as those of the function that a task is defined in
     """
@@ -45,14 +45,14 @@ def resolved(annotation: object, function: Callable[..., Any], near: Mapping[str
 
 
 def is_context(annotation: object) -> bool:
-    """Whether the annotation asks for the worker's context, alone or as an optional one."""
+    """True if the annotation asks for the worker's context, also as an optional one."""
     if get_origin(annotation) in (Union, types.UnionType, Annotated):
         return any(is_context(part) for part in get_args(annotation))
     return isinstance(annotation, type) and issubclass(annotation, WorkerContext)
 
 
 def mentions_context(annotation: object) -> bool:
-    """Whether an annotation that cannot be resolved names the context.
+    """True if an annotation that cannot be resolved names the context.
 
     A `WorkerContext` that is imported for type checkers only leaves nothing else to go by.
     """

@@ -1,4 +1,4 @@
-"""From JSON text to the types of a task's parameters."""
+"""Decodes JSON text into the types of a task's parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LISTS = (types.ListType, types.SetType, types.FrozenSetType, types.VarTupleType
 
 
 def is_list(type_: Any) -> bool:
-    """Whether values of the type are JSON arrays of any length."""
+    """True if values of the type are JSON arrays of any length."""
     return isinstance(type_info(type_), _LISTS)
 
 
@@ -36,7 +36,7 @@ class Decoder:
         self._decoder = msgspec.json.Decoder(type_, dec_hook=_decode_foreign)
 
     def decode(self, payload_json: str | bytes) -> Any:
-        """The value."""
+        """Decode one value."""
         try:
             return self._decoder.decode(payload_json)
         except msgspec.DecodeError as error:
@@ -56,7 +56,7 @@ class ModelDecoder:
         self._refusal: type[ValueError] = sys.modules["pydantic"].ValidationError
 
     def decode(self, payload_json: str | bytes) -> Any:
-        """The model."""
+        """Decode one model."""
         try:
             return self._model.model_validate_json(payload_json)
         except self._refusal as error:
@@ -64,7 +64,7 @@ class ModelDecoder:
 
 
 def _decode_foreign(wanted: type, value: object) -> object:
-    """Turn plain values into what msgspec does not know."""
+    """Convert plain values into types that msgspec does not know."""
     if not is_pydantic_model(wanted):
         return value
     # As JSON, since strict models take a date or a UUID from text only there.
@@ -73,7 +73,7 @@ def _decode_foreign(wanted: type, value: object) -> object:
 
 @contextmanager
 def naming(parameter: Parameter) -> Iterator[None]:
-    """Let a `TaskError` say which parameter it is about."""
+    """Name the parameter in a `TaskError` that the block raises."""
     try:
         yield
     except TaskError as error:
@@ -81,7 +81,7 @@ def naming(parameter: Parameter) -> Iterator[None]:
 
 
 def type_info(type_: Any) -> types.Type:
-    """What msgspec knows about a type."""
+    """The description of a type by msgspec."""
     try:
         return types.type_info(type_)
     except TypeError as error:
@@ -89,7 +89,7 @@ def type_info(type_: Any) -> types.Type:
 
 
 def _undecodable(info: types.Type, seen: set[int]) -> Iterator[str]:
-    """The names of types within `info` that msgspec would leave to a hook that does not know them either."""
+    """The names of types within `info` that neither msgspec nor its hook knows."""
     if id(info) in seen:
         return
     seen.add(id(info))

@@ -1,4 +1,4 @@
-"""`@app.task`: what it accepts, and what type checkers see."""
+"""`@app.task`: the options it takes, and the types that checkers see."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
     @final
     class Unannotated:
-        """Accepted only by a first parameter of unknown type, which must not be taken for the context."""
+        """Matches only a first parameter of unknown type, which must not pass for the context."""
 
 
 class TaskDecorator(msgspec.Struct, frozen=True):
-    """Makes tasks of functions and classes: `@app.task`, or `@app.task(identifier=…, max_attempts=…)`."""
+    """Makes functions and classes tasks: `@app.task`, or `@app.task(identifier=…, max_attempts=…)`."""
 
     register: Callable[[Task[..., Any]], None]
     identifier: str | None = None
@@ -150,7 +150,7 @@ class TaskDecorator(msgspec.Struct, frozen=True):
 
     def _define(self, definition: Any, near: Mapping[str, Any]) -> Any:
         if not callable(definition) or isinstance(definition, Task):
-            raise TaskError(f"only a function or a class can become a task, and this is {definition!r}")
+            raise TaskError(f"only a function or a class can become a task; got {definition!r}")
         described = Definition(definition, near)
         running = run_options(described.is_async, **self.running)
         task: Task[..., Any] = Task(
@@ -170,5 +170,5 @@ def _identifier_of(definition: Definition) -> str:
     if definition.task_class is not None:
         return getattr(definition.task_class, "IDENTIFIER", None) or _WORD_START.sub("_", name).lower()
     if not name.isidentifier():
-        raise TaskError(f"{definition.subject!r} has no name to make an identifier of; use @app.task(identifier=…)")
+        raise TaskError(f"{definition.subject!r} has no name, so its task needs an identifier: @app.task(identifier=…)")
     return name

@@ -1,4 +1,4 @@
-"""What was decorated: a function or a class, and the shape of its payload."""
+"""The function or class behind a task, and the shape of its payload."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """The payload of a task, and the name of the parameter that gets the context."""
+    """The form of a task's payload, and the name of the parameter that receives the context."""
 
     form: PayloadForm
     context: str | None
@@ -30,7 +30,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 class Definition:
-    """A function or class that was made a task.
+    """A function or class that became a task.
 
     Its shape is read at once, so that a mistake shows where it was made. Only a name that does not exist yet is looked
     up again at first use: with `from __future__ import annotations` it may be defined further down.
@@ -45,24 +45,24 @@ class Definition:
 
     @property
     def shape(self) -> Shape:
-        """The shape; `TaskError` when an annotation names something that does not exist."""
+        """The shape of the payload; `TaskError` if an annotation names something that does not exist."""
         if self._shape is None:
             self._shape = self._read_late()
         return self._shape
 
     @property
     def signature(self) -> str:
-        """The name and parameters, as far as they are known."""
+        """The name and the parameters, as far as annotations could be resolved."""
         return f"{self.name}(…)" if self._shape is None else self._shape.signature
 
     @property
     def name(self) -> str:
-        """The name in the source; empty for what has none."""
+        """The name in the source; empty if there is none."""
         return str(getattr(self.subject, "__name__", ""))
 
     @property
     def place(self) -> str:
-        """Where it was written, for people."""
+        """The module, file and line, for messages."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
         return (
@@ -81,7 +81,7 @@ class Definition:
         except NameError as error:
             raise TaskError(
                 f"task {self.place}: an annotation cannot be resolved: {error}. Payloads are checked against the "
-                f"annotations, so what they name must exist in the module when the program runs, "
+                f"annotations, so the names in them must exist in the module when the program runs, "
                 f"not only under `if TYPE_CHECKING:`, and not only inside a function."
             ) from None
 
@@ -135,7 +135,7 @@ def _run_of(subject: type) -> Callable[..., Any]:
 
 
 def _context_of_run(run: Callable[..., Any], near: Mapping[str, Any] | None) -> str | None:
-    """The parameter of `run` after `self`: whatever it is called, it can only be the context."""
+    """The parameter of `run` after `self`, which is the context whatever its name."""
     parameters = read_parameters(run, near)
     others = [item for item in parameters.from_payload[1:] if item.is_required]
     if others and (parameters.context or len(others) > 1 or others[0].type is not Any):

@@ -1,4 +1,4 @@
-"""`task.options(…).enqueue(…)`: what a job is, how it is scheduled, and what adds it."""
+"""`task.options(…).enqueue(…)`: adds a job of a task with other scheduling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ P = ParamSpec("P")
 
 
 class JobAdder(Protocol):
-    """Adds jobs: an application, or what stands in for it."""
+    """Adds jobs for tasks: the clients of an application, or a stand-in."""
 
     async def add(self, job: NewJob, spec: JobSpec | None, *, notify: bool, using: Any) -> Job:
         """Add a job from async code."""
@@ -23,7 +23,7 @@ class JobAdder(Protocol):
 
 
 class Enqueuing(Generic[P]):
-    """How jobs of a task are to be added. It can be kept, and used for many."""
+    """The scheduling for jobs of a task. One value can add many jobs."""
 
     def __init__(self, job: Callable[P, NewJob], adder: JobAdder, spec: JobSpec, *, notify: bool, using: Any) -> None:
         self._job = job
@@ -33,10 +33,10 @@ class Enqueuing(Generic[P]):
         self._using = using
 
     async def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Job:
-        """Add a job with the arguments of the function, through the application's own client."""
+        """Add a job with these arguments, through the application's own client."""
         return await self._adder.add(self._job(*args, **kwargs), self._spec, notify=self._notify, using=self._using)
 
     def enqueue_sync(self, /, *args: P.args, **kwargs: P.kwargs) -> Job:
-        """`enqueue` for blocking code, in any thread."""
+        """Add a job from blocking code, in any thread; otherwise like `enqueue`."""
         job = self._job(*args, **kwargs)
         return self._adder.add_blocking(job, self._spec, notify=self._notify, using=self._using)

@@ -1,4 +1,4 @@
-"""What the forms of a payload have in common."""
+"""The interface of payload forms: how arguments become a payload, and a payload becomes arguments."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ if TYPE_CHECKING:
 
 
 class ArgumentsError(Exception):
-    """A job was described with arguments that its task does not have."""
+    """A job was described with arguments that do not fit its task."""
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """What to call a task's function with."""
+    """The arguments for a call of a task's function."""
 
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
 
 
 class PayloadForm(Protocol):
-    """How arguments become a payload, and a payload becomes arguments."""
+    """Converts arguments into a payload, and a payload into arguments."""
 
     @property
     def noun(self) -> str:
-        """What somebody who adds a job calls a field of the payload."""
+        """The word for a field of the payload in messages to callers of `job`."""
 
     def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The value to store, from arguments as in a call; `ArgumentsError` when they do not fit."""
+        """The value to store, from the arguments of a call; `ArgumentsError` if they do not fit."""
 
     def read(self, payload_json: str) -> Any:
-        """The value as it was gathered; `MismatchError` when the payload is not one of this task."""
+        """The value that was gathered; `MismatchError` if the payload does not fit this task."""
 
     def check(self, payload_json: str) -> None:
-        """`MismatchError` when the payload that was made of gathered values cannot be read back."""
+        """Raise `MismatchError` if a payload that was made of gathered values cannot be read back."""
 
     def arguments(self, value: Any) -> Arguments:
-        """The arguments that a value stands for."""
+        """The arguments that a value represents."""
 
 
 def is_null(payload_json: str) -> bool:
-    """Whether the payload is JSON's null, which a crontab of the Rust worker writes when it has no payload."""
+    """True if the payload is JSON's null, which crontabs of the Rust worker write for no payload."""
     return payload_json.strip() == "null"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint to append to a message about an unknown name, or nothing."""
+    """A hint for a message about an unknown name, or an empty string."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     guess = get_close_matches(name, known, n=1)

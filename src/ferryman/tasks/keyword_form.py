@@ -34,7 +34,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
     noun: str = "argument"
 
     def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The keys and values of the payload."""
+        """The keys and values of the payload, from the arguments of a call."""
         named = self._named(args, kwargs) if args else kwargs
         if named.keys() == self.parameters.keys():
             return named
@@ -47,7 +47,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
         return named
 
     def read(self, payload_json: str) -> dict[str, Any]:
-        """The arguments that the payload holds. Null holds none, and an array is the one list parameter."""
+        """The arguments in the payload. Null has none; an array is the value of the only list parameter."""
         if not payload_json.startswith("{"):
             payload_json = self._as_object(payload_json)
         named: dict[str, Any] = self.decoder.decode(payload_json)
@@ -58,7 +58,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
         return named if len(fields) == len(named) else named | self._read_extra(fields)
 
     def check(self, payload_json: str) -> None:
-        """Read the payload back. Its names were checked when it was gathered, so only values can be wrong."""
+        """Read the payload back. Its names were checked when it was gathered, so only values can mismatch."""
         if self.extra is None:
             self.decoder.decode(payload_json)
         else:
@@ -69,7 +69,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
         return Arguments(kwargs=value)
 
     def _as_object(self, payload_json: str) -> str:
-        """The payload as a JSON object, if it stands for one."""
+        """The payload as a JSON object, if it can be one."""
         if self.list_name is not None and payload_json.lstrip().startswith("["):
             return f'{{"{self.list_name}":{without_trace(payload_json)}}}'
         return "{}" if is_null(payload_json) else payload_json
@@ -77,7 +77,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         names = [item.name for item in self.parameters.values() if item.is_positional]
         if len(args) > len(names):
-            raise ArgumentsError(f"{len(args)} positional arguments were given, and it takes {len(names)}")
+            raise ArgumentsError(f"{len(args)} positional arguments were given, but it takes {len(names)}")
         positional = dict(zip(names, args, strict=False))
         for name in positional.keys() & kwargs.keys():
             raise ArgumentsError(f"argument {name!r} was given twice")
@@ -87,7 +87,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
         if self.extra is None:
             raise ArgumentsError(f"unknown argument {name!r}{did_you_mean(name, self.parameters)}")
         if name.startswith("_"):
-            raise ArgumentsError(f"argument {name!r} begins with '_', and such keys belong to the queue")
+            raise ArgumentsError(f"argument {name!r} begins with '_'; such keys are reserved for the queue")
 
     def _read_extra(self, fields: dict[str, msgspec.Raw]) -> dict[str, Any]:
         strange = [name for name in fields if name not in self.parameters and not name.startswith("_")]
@@ -107,7 +107,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
 
 
 def keyword_form(parameters: Parameters) -> KeywordForm:
-    """The form for these parameters; `TaskError` when one of them cannot come from JSON."""
+    """The form for these parameters; `TaskError` if one of them cannot be read from JSON."""
     named = {item.name: item for item in parameters.from_payload}
     for item in named.values():
         _decoder_for(item)

@@ -1,4 +1,4 @@
-"""How a payload fails to fit a task, in words that name the field."""
+"""Messages about payloads that do not fit their task; each names the field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERBS = {"missing required": "is missing", "contains unknown": "is unknown"}
 
 
 class MismatchError(ValueError):
-    """A payload does not fit. `Task` catches it and adds which task, and what was done about it.
+    """A payload does not fit its task. `Task` catches this and adds the task and the consequence.
 
     A `ValueError`, because that is what msgspec lets a hook say about a value that it does not like.
 
@@ -35,7 +35,7 @@ class MismatchError(ValueError):
         return f"{noun} {shorten(self.field)!r} {self.problem}" if self.field else f"the payload {self.problem}"
 
     def within(self, name: str) -> MismatchError:
-        """The same mismatch as seen from around the field `name`."""
+        """The same mismatch, with `name` before the path of the field."""
         return MismatchError(_joined(name, self.field), self.problem)
 
 
@@ -63,7 +63,7 @@ def mismatch_of_model(error: Any) -> MismatchError:
 
 
 def shorten(name: str) -> str:
-    """A name that fits into a message."""
+    """The name, shortened to fit into a message."""
     return name if len(name) <= MAX_NAME_LENGTH else f"{name[:MAX_NAME_LENGTH]}…"
 
 

@@ -1,4 +1,4 @@
-"""Payloads that are one JSON object of a known type."""
+"""Decodes payloads that are one JSON object of a known type."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ _WITH_FIELDS = (types.StructType, types.DataclassType, types.TypedDictType)
 
 
 def is_structured(type_: Any) -> bool:
-    """Whether values of the type are JSON objects, so that one of them can be a whole payload."""
+    """True if values of the type are JSON objects, so that one value can be a whole payload."""
     return is_pydantic_model(type_) or _is_object(type_info(type_))
 
 
 class ObjectDecoder(msgspec.Struct, frozen=True):
     """Decodes a whole payload that is a JSON object.
 
-    Keys that begin with `_` belong to the queue, as `_cron` does: they are dropped unless the type has such a field.
-    So is `traceparent`, where the type does not take any key.
-    `_trace` is dropped even where the type takes any key.
-    Other keys that the type does not have are refused, except where the type itself decides: pydantic models and dicts.
+    Keys that begin with `_` are reserved for the queue, such as `_cron`. They are dropped unless the type has it.
+    `traceparent` is dropped in the same way, and `_trace` always. Any other key that the type does not have is refused,
+    except where the type itself decides, as pydantic models and dicts do.
 
-    known: the keys that the type has; None when it takes any
+    known: the keys of the type; None if it takes any key
     """
 
     decoder: Decoder | ModelDecoder
     known: frozenset[str] | None = None
 
     def decode(self, payload_json: str) -> Any:
-        """The value. Null stands for an object without keys."""
+        """Decode the payload. Null is an object without keys."""
         if is_null(payload_json):
             payload_json = "{}"
         if self.known is None:
@@ -75,7 +74,7 @@ def _keys(info: types.StructType | types.DataclassType | types.TypedDictType) ->
 
 
 def _model_keys(model: Any) -> frozenset[str] | None:
-    """Every key that a model may read; None when it has its own way with unknown keys."""
+    """Every key that a model reads; None if the model treats unknown keys itself."""
     if model.model_config.get("extra") != "forbid":
         return None
     aliases = (alias for field in model.model_fields.values() for alias in (field.alias, field.validation_alias))

@@ -1,4 +1,4 @@
-"""The parameters of a task: which come from the payload, and which one is the context."""
+"""Sorts the parameters of a task: those from the payload, and the one for the context."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STARS: dict[Any, str] = {inspect.Parameter.VAR_KEYWORD: "**", inspect.Parameter
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One parameter that is filled from the payload."""
+    """A parameter that is filled from the payload."""
 
     name: str
     type: Any
@@ -56,7 +56,7 @@ class Parameters(msgspec.Struct, frozen=True):
 
 
 def read_parameters(function: Callable[..., Any], near: Mapping[str, Any] | None = None) -> Parameters:
-    """The parameters of `function`; `TaskError` for a kind that no payload can fill.
+    """The parameters of `function`; `TaskError` for a kind that a payload cannot fill.
 
     `NameError` when an annotation cannot be resolved with what is defined so far.
     """
@@ -75,7 +75,7 @@ def _context_of(
 ) -> str | None:
     wanting = [item.name for item in declared if _wants_context(item, function, near)]
     if len(wanting) > 1:
-        raise TaskError(f"parameters {', '.join(wanting)} all ask for the context; one is enough")
+        raise TaskError(f"parameters {', '.join(wanting)} all ask for the context; only one can")
     return wanting[0] if wanting else None
 
 
@@ -102,7 +102,7 @@ def _read(item: inspect.Parameter, function: Callable[..., Any], near: Mapping[s
 
 
 def shown(item: inspect.Parameter, annotation: object) -> str:
-    """A parameter as people write it."""
+    """A parameter as it is written in Python."""
     stars = _STARS.get(item.kind, "")
     type_ = "" if annotation is item.empty else f": {_type_name(annotation)}"
     # A default may be anything, also a secret, and may be long: that there is one says enough.

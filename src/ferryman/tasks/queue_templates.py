@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class QueueTemplate(msgspec.Struct, frozen=True):
-    """A name with places in braces, each the name of a payload field, or of a field within one: `{order.id}`."""
+    """A queue name with payload fields in braces; `{order.id}` is a field within a field."""
 
     text: str
     parts: tuple[tuple[str, str | None], ...]
@@ -23,7 +23,7 @@ class QueueTemplate(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str | None) -> Self | None:
-        """The template; None for a name that is the same for all jobs. `TaskError` when it cannot be read."""
+        """The template; None if the name has no field, so that all jobs share it. `TaskError` if it cannot be read."""
         if text is None or ("{" not in text and "}" not in text):
             return None
         try:
@@ -33,13 +33,13 @@ class QueueTemplate(msgspec.Struct, frozen=True):
         for _, field, form, conversion in parts:
             if form or conversion or (field is not None and not all(map(str.isidentifier, field.split(".")))):
                 raise TaskError(
-                    f"queue_name {text!r} cannot be read: between braces goes the name of a payload field, such as "
+                    f"queue_name {text!r} cannot be read: braces must contain the name of a payload field, such as "
                     f"{{user_id}} or {{order.id}}"
                 )
         return cls(text, tuple((literal, field) for literal, field, _, _ in parts))
 
     def name_for(self, payload_json: str) -> str:
-        """The queue of a job with this payload; `ArgumentsError` when a field is missing, or no text or number."""
+        """The queue of a job with this payload; `ArgumentsError` if a field is missing or has the wrong type."""
         payload = msgspec.json.decode(payload_json)
         return "".join(
             literal + ("" if field is None else self._value(field, payload)) for literal, field in self.parts

@@ -1,4 +1,4 @@
-"""How a task's jobs are run."""
+"""How the jobs of a task are run: where, how long, and what follows a failure or a crash."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         if self.on_crash is not None and self.on_crash not in ON_CRASH:
             raise TaskError(f"on_crash must be one of {', '.join(map(repr, ON_CRASH))}; got {self.on_crash!r}")
         if self.timeout is not None and self.timeout <= timedelta():
-            raise TaskError(f"timeout must be longer than nothing; got {self.timeout}")
+            raise TaskError(f"timeout must be a positive timedelta; got {self.timeout}")
 
 
 def run_options(
@@ -51,7 +51,7 @@ def run_options(
     on_crash: OnCrash | None = None,
     max_crashes: int | msgspec.UnsetType | None = msgspec.UNSET,
 ) -> RunOptions:
-    """The options for a function of this kind; `TaskError` when they do not fit it."""
+    """Make the options for an async or a blocking function; `TaskError` if they do not fit it."""
     return RunOptions(
         run_in=_checked_run_in(run_in, is_async=is_async),
         timeout=timeout,
@@ -70,13 +70,13 @@ def _check_max_crashes(value: object) -> None:
 
 
 def _checked_run_in(run_in: str | None, *, is_async: bool) -> RunIn:
-    """Where to run it; `TaskError` when the function cannot run there."""
+    """Check where jobs run; `TaskError` if the function cannot run there."""
     if run_in is None:
         return "loop" if is_async else "thread"
     if run_in not in {"loop", "thread", "process"}:
         raise TaskError(f"run_in must be 'loop', 'thread' or 'process'; got {run_in!r}")
     if run_in == "loop" and not is_async:
-        raise TaskError("run_in='loop' is for async functions; a blocking one would stop every other job")
+        raise TaskError("run_in='loop' is for async functions; a blocking one would stop every other job of the worker")
     if run_in == "thread" and is_async:
         raise TaskError("run_in='thread' is for blocking functions; make it a plain `def`, or run it in the loop")
     return run_in  # type: ignore[return-value]

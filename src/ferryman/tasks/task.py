@@ -33,22 +33,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _made: WeakValueDictionary[tuple[tuple[str, str], str], Task[..., Any]] = WeakValueDictionary()
-"""Every task by where it was written: a class, or a function that was not decorated, does not know its task."""
+"""Every task by its place in the source, since a class, or an undecorated function, does not know its task."""
 
 
 class Task(Generic[P, R]):
-    """What `@app.task` makes of a function. Calling it runs the function, here and now.
+    """A function or class decorated with `@app.task`. Calling it runs the function directly.
 
-    P are the parameters of `job`, without the context; R is what the function returns.
+    P are the parameters of `job`, without the context; R is the function's result.
 
     identifier: the name that jobs carry in the database
-    function: what the worker runs; for a task class, its `run`
+    function: the function that the worker runs; for a task class, its `run`
     task_class: the class, if the task was defined by one
-    defaults: the schedule of its jobs, unless `add_job` is told otherwise
+    defaults: the schedule of its jobs, unless a job has its own
     running: how its jobs are run
-    is_async: whether the function must be awaited
-    aliases: names that the task had before; jobs that carry one of them are its own
-    adder: what `enqueue` adds jobs with, which the application sets
+    is_async: True if the function must be awaited
+    aliases: earlier names of the task; it also runs jobs with these names
+    adder: adds the jobs of `enqueue`; set by the application
     """
 
     def __init__(
@@ -85,27 +85,27 @@ class Task(Generic[P, R]):
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """Every name that its jobs may carry: its identifier and its aliases."""
+        """Every name that its jobs may have: the identifier and the aliases."""
         return self.identifier, *self.aliases
 
     @property
     def signature(self) -> str:
-        """The name and parameters as somebody who adds a job sees them."""
+        """The name, and the parameters of `job`."""
         return self._definition.signature
 
     @property
     def place(self) -> str:
-        """Where the task was defined, for people."""
+        """The module, file and line of the task, for messages."""
         return self._definition.place
 
     def check(self) -> None:
-        """Refuse a task whose annotations name something that does not exist, before a job meets it."""
+        """Raise `TaskError` if an annotation names something that does not exist."""
         _ = self._definition.shape
 
     def job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """A job of this task, for `add_job`. Takes the arguments of the function, without the context.
+        """Describe a job of this task, for `add_job`. Takes the arguments of the function, without the context.
 
-        `InvalidPayloadError` when the function could not be called with them, or JSON cannot hold them.
+        `InvalidPayloadError` if the function cannot be called with them, or JSON cannot hold them.
         """
         shape = self._definition.shape
         if shape.context is not None and shape.context in kwargs:
@@ -117,7 +117,7 @@ class Task(Generic[P, R]):
         return NewJob(self.identifier, payload_json, self.spec_for(payload_json))
 
     def batch_job(self, items: Iterable[Any]) -> NewJob:
-        """One job for many items, whose payload is their list. Only for a task whose one parameter is a list."""
+        """Describe one job whose payload is a list of items, for a task whose only parameter is a list."""
         form = self._definition.shape.form
         if not isinstance(form, KeywordForm) or form.list_name is None:
             raise self._refusal("a batch job needs a task whose only parameter is a list")
@@ -130,14 +130,14 @@ class Task(Generic[P, R]):
         return NewJob(self.identifier, payload_json[payload_json.index(":") + 1 : -1], self.defaults)
 
     async def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Job:
-        """Add a job with the arguments of the function, through the application's own client.
+        """Add a job with these arguments, through the application's own client.
 
         `options(…)` before it says when and how: `await send_email.options(delay=…).enqueue(to=…)`.
         """
         return await self._adding().add(self.job(*args, **kwargs), None, notify=True, using=None)
 
     def enqueue_sync(self, /, *args: P.args, **kwargs: P.kwargs) -> Job:
-        """`enqueue` for blocking code, in any thread."""
+        """Add a job from blocking code, in any thread; otherwise like `enqueue`."""
         return self._adding().add_blocking(self.job(*args, **kwargs), None, notify=True, using=None)
 
     def options(
@@ -154,7 +154,7 @@ class Task(Generic[P, R]):
         notify: bool = True,
         using: Any = None,
     ) -> Enqueuing[P]:
-        """How to add a job, for `enqueue` or `enqueue_sync` after it: the fields of `JobSpec`, and two of `add_job`.
+        """Set the scheduling for `enqueue` or `enqueue_sync`: the fields of `JobSpec`, and two options of `add_job`.
 
         notify: False adds the job without waking idle workers, which then find it by polling
         using: your own connection or session; the job is then part of your transaction
@@ -178,11 +178,11 @@ class Task(Generic[P, R]):
 
     @property
     def takes_context(self) -> bool:
-        """Whether the function has a parameter for the context."""
+        """True if the function has a parameter for the context."""
         return self._definition.shape.context is not None
 
     def decode(self, payload_json: str, context: WorkerContext | None = None) -> Arguments:
-        """What to call `function` with. `InvalidPayloadError` when the payload is not one of this task."""
+        """Decode a payload into the arguments of `function`; `InvalidPayloadError` if it does not fit this task."""
         shape = self._definition.shape
         if self._upgrade is not None:
             payload_json = upgraded(payload_json, self._upgrade)
@@ -197,7 +197,7 @@ class Task(Generic[P, R]):
         return Arguments(arguments.args, {**arguments.kwargs, shape.context: context})
 
     def spec_for(self, payload_json: str) -> JobSpec:
-        """How a job with this payload is scheduled by default; `InvalidPayloadError` when it names no queue."""
+        """The default schedule of a job with this payload; `InvalidPayloadError` if it gives no queue name."""
         if self._queue_template is None:
             return self.defaults
         try:
@@ -206,7 +206,7 @@ class Task(Generic[P, R]):
             raise self._refusal(str(error)) from None
 
     def _stored(self, form: PayloadForm, value: Any) -> str:
-        """The payload for `value`, read back once: what is accepted here can be decoded by the worker."""
+        """Encode `value`, and read it back once: the worker can decode every payload that is accepted here."""
         try:
             payload_json = encode_payload(value)
         except InvalidPayloadError as error:
@@ -218,7 +218,7 @@ class Task(Generic[P, R]):
         return payload_json
 
     def _stored_by_type(self, form: PayloadForm, value: Any, refused: InvalidPayloadError) -> str:
-        """The payload for what only an annotation brings back as it was: bytes, sets, keys that are not strings."""
+        """Encode values that only decode correctly by their annotation: bytes, sets, keys that are not strings."""
         try:
             payload_json = encode_payload(to_plain(value))
             comes_back = form.read(payload_json) == value
@@ -242,12 +242,12 @@ def _checked_aliases(aliases: Iterable[str], identifier: str) -> tuple[str, ...]
 
 
 def made_of(subject: object, identifier: str) -> Task[..., Any] | None:
-    """The task with this identifier that was made of a class or function; None if there is none."""
+    """Find the task with this identifier that was made of this class or function; None if there is none."""
     return _made.get((_place_of(subject), identifier))
 
 
 def all_made() -> list[Task[..., Any]]:
-    """Every task of this process."""
+    """List every task of this process."""
     return [*_made.values()]
 
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class TaskRegistry(Mapping[str, Task[..., Any]]):
-    """Tasks by identifier. Also finds a task by an alias, and the task that an instance of a task class is a job of."""
+    """Tasks by identifier. Also finds tasks by their aliases, and by instances of task classes."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task[..., Any]] = {}
         self._of_name: dict[str, Task[..., Any]] = {}
-        """By identifier and by alias."""
+        """Tasks by identifier and by alias."""
         self._of_class: dict[type, Task[..., Any]] = {}
 
     def __getitem__(self, identifier: str) -> Task[..., Any]:
@@ -36,12 +36,12 @@ class TaskRegistry(Mapping[str, Task[..., Any]]):
         return f"<TaskRegistry: {', '.join(self._tasks) or 'empty'}>"
 
     def add(self, task: Task[..., Any]) -> None:
-        """Make a task known. Adding the same one again changes nothing."""
+        """Add a task. Adding the same task again changes nothing."""
         for name in task.identifiers:
             known = self._of_name.get(name, task)
             if known is not task:
                 raise DuplicateTaskError(
-                    f"two tasks want the identifier {name!r}: {known.place} and {task.place}. "
+                    f"two tasks have the identifier {name!r}: {known.place} and {task.place}. "
                     f"Give one of them another name with @app.task(identifier=…){_or_another_alias(name, known, task)}."
                 )
         self._tasks[task.identifier] = task
@@ -50,7 +50,7 @@ class TaskRegistry(Mapping[str, Task[..., Any]]):
             self._of_class.setdefault(task.task_class, task)
 
     def include(self, others: TaskRegistry) -> None:
-        """Make all of these tasks known, or none if one of them is refused."""
+        """Add all tasks of another registry, or none if one is refused."""
         merged = TaskRegistry()
         for task in (*self.values(), *others.values()):
             merged.add(task)
@@ -62,7 +62,7 @@ class TaskRegistry(Mapping[str, Task[..., Any]]):
         return sorted(self._of_name)
 
     def only(self, names: Iterable[str] | None, *, without: Iterable[str] = ()) -> TaskRegistry:
-        """Some of the tasks, each with all its names; `UnknownTaskError` when a name is none of them.
+        """Select tasks by name, each with all its names; `UnknownTaskError` if a name is unknown.
 
         names: identifiers or aliases of tasks to keep; None: all
         without: those of tasks to leave out
@@ -76,12 +76,12 @@ class TaskRegistry(Mapping[str, Task[..., Any]]):
         return chosen
 
     def check(self) -> None:
-        """Refuse tasks whose annotations name something that does not exist, before a job meets one."""
+        """Raise `TaskError` if an annotation names something that does not exist."""
         for task in self.values():
             task.check()
 
     def find(self, identifier: str) -> Task[..., Any]:
-        """The task with that identifier or alias, or `UnknownTaskError`."""
+        """Return the task with this identifier or alias; `UnknownTaskError` if there is none."""
         task = self._of_name.get(identifier)
         if task is None:
             known = ", ".join(sorted(self._tasks)) or "none"
@@ -91,7 +91,7 @@ class TaskRegistry(Mapping[str, Task[..., Any]]):
         return task
 
     def job_of(self, instance: object) -> NewJob:
-        """The job that an instance of a task class stands for."""
+        """Make a job of an instance of a task class."""
         task = self._of_class.get(type(instance))
         if task is None:
             raise UnknownTaskError(f"{_mistake(instance)}; nothing was added")

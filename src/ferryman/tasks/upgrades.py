@@ -1,4 +1,4 @@
-"""Payloads of earlier versions of a task, turned into today's before they are checked."""
+"""Upgrades payloads that were made for earlier versions of a task, before they are checked."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ferryman.errors import InvalidPayloadError, TaskError
 from ferryman.payloads import encode_payload
 
 Upgrade: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
-"""Returns the payload that today's parameters take. It is given every payload of its task, today's too."""
+"""Returns a payload for today's parameters. It is called with every payload of its task, today's too."""
 
 
 def check_upgrade(upgrade: Upgrade | None) -> Upgrade | None:
-    """Refuse what cannot be called with a payload; None passes."""
+    """Raise `TaskError` unless this is a function for one payload, or None."""
     if upgrade is not None and (not callable(upgrade) or inspect.iscoroutinefunction(upgrade)):
         raise TaskError(f"upgrade must be a plain function that takes a payload and returns one; got {upgrade!r}")
     return upgrade
 
 
 def upgraded(payload_json: str, upgrade: Upgrade) -> str:
-    """The payload as `upgrade` returns it. Of a list, as batch jobs have, each item is upgraded for itself.
+    """The payload as `upgrade` returns it. In the list of a batch job, each item is upgraded separately.
 
     What is not an object stays as it is, and so do keys that begin with `_`, which belong to the queue.
     """
@@ -33,7 +33,7 @@ def upgraded(payload_json: str, upgrade: Upgrade) -> str:
         return encode_payload(changed)
     except InvalidPayloadError as error:
         problem = str(error).removesuffix("; nothing was added")
-        raise InvalidPayloadError(f"upgrade returned what no payload can hold: {problem}") from None
+        raise InvalidPayloadError(f"upgrade returned a value that no payload can hold: {problem}") from None
 
 
 def _upgraded_object(payload: Any, upgrade: Upgrade) -> Any:

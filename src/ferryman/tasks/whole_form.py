@@ -1,4 +1,4 @@
-"""A payload that is one structured value: the only parameter of a function, or an instance of a task class."""
+"""The payload is one structured value: the only parameter of a function, or an instance of a task class."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 
 class WholeForm(msgspec.Struct, frozen=True):
-    """One structured parameter, whose value is the payload. Null stands for its default."""
+    """The payload is the value of the only parameter. Null selects its default."""
 
     parameter: Parameter
     decoder: ObjectDecoder
     noun: str = "payload field"
 
     def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The value of the one parameter."""
+        """The value of the only parameter."""
         name = self.parameter.name
         for other in kwargs.keys() - {name}:
             raise ArgumentsError(f"unknown argument {other!r}; the whole payload is the argument {name!r}")
         given = [*args, *kwargs.values()]
         if len(given) > 1:
-            raise ArgumentsError(f"{len(given)} arguments were given, and it takes 1")
+            raise ArgumentsError(f"{len(given)} arguments were given, but it takes 1")
         if not given and self.parameter.is_required:
             raise ArgumentsError(f"missing argument {name!r}")
         return given[0] if given else None
 
     def read(self, payload_json: str) -> Any:
-        """The value of the one parameter."""
+        """The value of the only parameter."""
         if is_null(payload_json) and not self.parameter.is_required:
             return None
         return self.decoder.decode(payload_json)
@@ -45,21 +45,21 @@ class WholeForm(msgspec.Struct, frozen=True):
         self.read(payload_json)
 
     def arguments(self, value: Any) -> Arguments:
-        """The one argument, or none where the default stands in."""
+        """The only argument, or none to use its default."""
         if value is None and not self.parameter.is_required:
             return Arguments()
         return Arguments(kwargs={self.parameter.name: value})
 
 
 class InstanceForm(msgspec.Struct, frozen=True):
-    """An instance of a task class."""
+    """The payload is an instance of a task class."""
 
     task_class: type
     decoder: ObjectDecoder
     noun: str = "field"
 
     def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The instance that was given, or one made from the arguments."""
+        """The given instance, or one made from the arguments."""
         if len(args) == 1 and not kwargs and type(args[0]) is self.task_class:
             return args[0]
         try:
@@ -69,7 +69,7 @@ class InstanceForm(msgspec.Struct, frozen=True):
             raise ArgumentsError(mismatch_of_model(error).worded(self.noun) if refused else str(error)) from None
 
     def read(self, payload_json: str) -> Any:
-        """The instance."""
+        """Decode the instance."""
         return self.decoder.decode(payload_json)
 
     def check(self, payload_json: str) -> None:

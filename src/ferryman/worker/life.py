@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ferryman.client.shared import lent_by_worker
+from ferryman.client.shared_clients import lent_by_worker
 from ferryman.errors import FerrymanError
 from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerStart
 from ferryman.worker.background import after_first_claim, in_background, persist

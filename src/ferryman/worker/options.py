@@ -6,7 +6,7 @@ import functools
 import os
 from dataclasses import InitVar, dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from ferryman.cron.scheduling import crontabs_from
 from ferryman.errors import ConfigurationError, CrontabError
@@ -272,6 +272,42 @@ class WorkerOptions:
             if isinstance(getattr(self, name), str)
         )
         return problems
+
+
+class WorkerChoices(TypedDict, total=False):
+    """The keywords of `Worker`, for type checkers: those of `WorkerOptions`, which describes them."""
+
+    concurrency: int
+    poll_interval: timedelta
+    use_notification_delivery: bool
+    use_local_time: bool
+    tasks: Sequence[str] | None
+    not_tasks: Sequence[str]
+    forbidden_flags: ForbiddenFlags
+    durable_claims: bool
+    max_connections: int
+    complete_job_batch_delay: timedelta | None
+    fail_job_batch_delay: timedelta | None
+    local_queue: LocalQueueConfig | None
+    crontabs: Sequence[Crontab | str] | Crontab | str
+    recovery: WorkerRecoveryConfig
+    max_jobs: int | None
+    max_memory: int | None
+    child_max_jobs: int | None
+    child_max_memory: int | None
+    log_jobs: bool
+    extensions: Mapping[Any, Any]
+    hooks: HookRegistry
+    blocked_loop_threshold: timedelta | None
+    shutdown: WorkerShutdownConfig
+    listen_os_shutdown_signals: bool | None
+    shutdown_signal: Callable[[], Awaitable[object]] | None
+    shutdown_grace_period: timedelta | None
+    shutdown_interrupted_job_retry_delay: timedelta | None
+    heartbeat_interval: timedelta | None
+    sweep_interval: timedelta | None
+    sweep_threshold: timedelta | None
+    recovery_delay: timedelta | None
 
 
 def _unless(is_fine: bool, problem: str) -> Sequence[str]:

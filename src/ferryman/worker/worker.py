@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ferryman.cron.scheduling import crontabs_from
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import ConfigurationError
-from ferryman.importing import refuse_while_importing
 from ferryman.schema import migrate_for_work
+from ferryman.script_guard import refuse_while_importing
 from ferryman.worker.identity import Identity
 from ferryman.worker.life import Life
 from ferryman.worker.options import WorkerOptions
@@ -20,10 +20,12 @@ from ferryman.worker.stopping import Stopping
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from typing import Unpack
 
     from ferryman.app import App
     from ferryman.client import Client
     from ferryman.tasks import TaskRegistry
+    from ferryman.worker.options import WorkerChoices
 
 logger = logging.getLogger("ferryman.worker")
 
@@ -38,7 +40,7 @@ class Worker:
     Options are those of `WorkerOptions`, given as keywords, as one object, or by the app. A worker runs once.
     """
 
-    def __init__(self, app: App, options: WorkerOptions | None = None, **given: Any) -> None:
+    def __init__(self, app: App, options: WorkerOptions | None = None, **given: Unpack[WorkerChoices]) -> None:
         self._app = app
         chosen = options or app.worker_options
         self._options = WorkerOptions(**given) if chosen is None else replace(chosen, **given)

@@ -6,7 +6,7 @@ import os
 
 from ferryman import App
 from ferryman.errors import TaskError
-from ferryman.importing import refuse_while_importing
+from ferryman.script_guard import refuse_while_importing
 
 app = App()
 

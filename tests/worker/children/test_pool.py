@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferryman.errors import ConfigurationError, PoolClosedError, TaskError
-from ferryman.importing import importing_for_a_task, refuse_while_importing
+from ferryman.script_guard import importing_for_a_task, refuse_while_importing
 from ferryman.worker.running.children.messages import ChildSuccess
 from ferryman.worker.running.children.pool import ChildPool, LostBeforeStartError
 from tests.support.processes import gone, is_running, noted_pid

@@ -1,6 +1,6 @@
--- Forget how far jobs were that no longer run. Should another worker run one of them by now, it will tell again.
+-- Delete the progress of jobs that have ended. If another worker runs one of them by now, it reports again.
 --
--- :job_ids   which
+-- :job_ids   the jobs
 --
 -- Locks: these rows of the progress table.
 delete from :schema._ferryman_progress as progress

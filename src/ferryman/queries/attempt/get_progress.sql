@@ -1,4 +1,4 @@
--- How far a running job is, if its handler has told and still owns it. Locks nothing.
+-- The progress of a running job, if its handler has reported any and the claim still holds. Locks nothing.
 select progress.fraction, progress.message, progress.reported_at
 from :schema._ferryman_progress as progress
 where

@@ -1,13 +1,13 @@
--- Write down that jobs which were claimed ahead begin to run.
+-- Mark jobs as started that were claimed ahead.
 --
 -- :job_ids, :tokens   array literals of the same length; see complete_claims.sql for the fence
 --
--- A row comes back for each claim whose job may begin, and for each that is busy: ours as far as this statement can see, but
--- somebody else works on its row, so that nothing was written. The others are not ours any more.
+-- Returns a row for each claim that the worker still owns, as far as this statement can see. If another session has locked
+-- the job's row, the row says so and nothing was written. Claims that are not returned are lost.
 --
--- Not waited for until it is on disk: everybody sees it at once, and only a crash of PostgreSQL itself could lose it.
--- Locks: the rows of these jobs, shared, against a sweep that is about to give them back. What others have locked is
--- skipped.
+-- The mark does not wait for the disk: other sessions see it at once, and only a crash of PostgreSQL itself could lose it.
+-- Locks: the rows of these jobs, shared, against a sweep that is about to give them back. Rows that another session has
+-- locked are skipped.
 with relaxed as materialized (
     select set_config('synchronous_commit', 'off', true)
 ),

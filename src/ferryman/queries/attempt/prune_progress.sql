@@ -1,4 +1,4 @@
--- Forget how far jobs were that nobody runs any more under the claim that told it: their worker died.
+-- Delete the progress of claims that are over because their worker died.
 -- Locks: these rows of the progress table.
 delete from :schema._ferryman_progress as progress
 where

@@ -1,9 +1,9 @@
--- Write how far some running jobs are, each only if it is still claimed as it was by who tells.
+-- Store the progress of running jobs, each only if the worker still has the claim under which its handler reported.
 --
 -- :told   a JSON array of {id, locked_by, token, fraction, message}; see complete_claims.sql for the token
 --
--- Jobs are looked up one by one, for the reason in complete_claims.sql, and not locked: a job that changes hands right now
--- leaves a row that does not count.
+-- Jobs are looked up one by one, for the reason in complete_claims.sql, and not locked: if a job is lost right now, its row
+-- of progress no longer counts.
 insert into :schema._ferryman_progress as progress (job_id, locked_by, locked_at, fraction, message, reported_at)
 select told.id, told.locked_by, job.locked_at, told.fraction, told.message, now()
 from

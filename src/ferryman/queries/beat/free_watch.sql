@@ -1,8 +1,11 @@
--- End the session that holds the watch, if it belongs to no registered worker: a worker that hung was swept, and would keep
--- everybody else from watching for as long as it hangs. It connects again when it wakes up.
+-- End the session that holds the watcher's lock, if no registered worker owns it. Such a worker hung, was swept, and would
+-- keep all others from watching for as long as it hangs. It connects again when it continues.
 --
--- One row comes back for each session that was ended. Only sessions of the same role may be ended, or with
--- pg_signal_backend. Takes no locks.
+-- :watch_class, :watch_key   the watcher's lock
+-- :session_class             the class of the workers' session locks
+--
+-- Returns a row for each session that was ended. PostgreSQL allows that for sessions of the same role, or with
+-- pg_signal_backend. Locks nothing.
 select pg_terminate_backend(watch.pid)
 from pg_locks as watch
 where

@@ -1,15 +1,16 @@
--- A sign of life, as in pulse.sql, and a look at those of others, in one round trip.
+-- Send a heartbeat as pulse.sql does, and look for other workers that may be dead, in one round trip.
 --
--- :is_watching    whether to look for workers without their session lock, which means to read all locks of the server
--- :session_class  the class of the workers' session locks
--- :is_full        whether to look for workers whose beats are old
--- :old_after      seconds. The clock of the database only chooses who is looked at; it does not decide who is dead.
+-- :is_watching     whether to look for workers without their session lock, which reads all locks of the server
+-- :session_class   the class of the workers' session locks
+-- :is_full         whether to look for workers whose heartbeat is old
+-- :old_after       seconds. The database's clock only chooses who is looked at; it does not decide who is dead
+-- Others:          see parts/pulse.sql
 --
--- As many rows come back as there are others that may be dead, but at least one: what pulse.sql says, its last word at the
--- end, and between who it is, when it has beaten, whether its session lock is missing, whether its beat is old, how often it
--- means to beat, whether it has missed two beats by the clock of the database, and for how long others have observed its
--- silence (note_silence.sql).
--- Others may write anything into the metadata of their workers: keys are compared as JSON, numbers may be of any size.
+-- Returns a row for each worker that may be dead, and one row with nulls if there is none. Each has what pulse.sql returns,
+-- its last column at the end; before it stand the worker's id, its newest heartbeat, whether its session lock is missing,
+-- whether its heartbeat is old, its interval, whether it has missed two heartbeats by the database's clock, and for how long
+-- its silence was observed (note_silence.sql).
+-- Other workers may write anything into their metadata: keys are compared as JSON, numbers may be of any size.
 -- Locks: as pulse.sql.
 with
 -- include: parts/pulse

@@ -1,5 +1,5 @@
--- Keep in the rows of silent workers for how long they have been observed, so that observers which do not live long enough
--- to find them dead add up what they saw. A worker that beats makes its note void, since that names the beat.
+-- Store in the rows of silent workers for how long their silence was observed. Observers that do not run long enough to find
+-- a worker dead add up what they saw. A note names a heartbeat, so it is void once the worker beats again.
 --
 -- :silences   a JSON array of id, beat (microseconds) and seconds
 --

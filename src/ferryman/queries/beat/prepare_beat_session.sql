@@ -1,12 +1,13 @@
--- Session settings of a connection that stands for a worker's life. Takes no locks.
+-- Set up the connection whose session lock shows that the worker's process is there. Locks nothing.
 --
--- A statement that waits for somebody's lock must not keep the beats from going on. The server itself shall notice that
--- the worker's machine is gone: its default is two hours, for which it would hold the session lock of a dead worker. And
--- a worker that is busy for a while must not lose its session for being idle. Names are looked for as steady_plans.sql says.
+-- A statement that waits for a lock must not hold up heartbeats, so statements are limited. The server must notice soon that
+-- the worker's machine is gone: its default is two hours, for which it would hold the session lock of a dead worker. A worker
+-- that is busy for a while must not lose its session for being idle. Names are looked up as steady_plans.sql says.
 --
--- :backend_pid   as in steady_plans.sql: behind a pooler nothing is set
+-- :backend_pid              as in steady_plans.sql: behind a pooler nothing is set
+-- :statement_milliseconds   how long a statement may take
 --
--- The process that answers now comes back, and the settings or null.
+-- Returns the process that answers now, and the settings or null.
 select
     pg_catalog.pg_backend_pid(),
     case when pg_catalog.pg_backend_pid() operator(pg_catalog.=) cast(:backend_pid as int) then array[

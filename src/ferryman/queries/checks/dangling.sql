@@ -1,4 +1,4 @@
--- Jobs whose task or queue has no row: no worker ever sees them. Then jobs of tasks that were given a name by a repair.
+-- Jobs whose task or queue has no row, so that no worker ever sees them; and jobs of tasks that a repair has given a name.
 --
 -- Columns: kind ('task', 'queue' or 'unnamed'), how many jobs, the ids of some of them, and some of the numbers of their
 -- tasks or queues. Reads all jobs. Locks nothing.

@@ -1,5 +1,5 @@
--- Delete start marks and reports of progress of claims that are over. A row that is written anew for a later claim while
--- this statement runs has another locked_at, and stays. Locks: the rows that go.
+-- Delete start marks and progress reports of claims that are over. A row that is written again for a later claim while this
+-- statement runs has another locked_at, and stays. Locks: the deleted rows.
 with over_marks as materialized (
     select mark.ctid as row_ctid, mark.locked_by, mark.locked_at
     from :schema._ferryman_started_jobs as mark

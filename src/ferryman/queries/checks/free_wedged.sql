@@ -1,6 +1,6 @@
 -- Free queues whose holder is certainly gone and has no job in them; see parts/wedged.sql.
 --
--- A queue that changes hands while this statement runs is no longer at its place, or has another lock, and is left alone.
+-- A queue that changes hands while this statement runs has another ctid or another lock, and is left alone.
 -- Locks: the rows of these queues.
 with
 -- include: parts/wedged

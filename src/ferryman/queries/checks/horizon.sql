@@ -1,8 +1,8 @@
--- Who keeps dead rows from being removed, the oldest first. Locks nothing.
+-- What keeps dead rows from being removed, the oldest first. Locks nothing.
 --
--- In this database that is everybody with a snapshot or a transaction number; elsewhere, only those with a number, which
--- all later snapshots respect. Vacuum ignores itself. For a slot nobody says since when. The catalog_xmin of a slot is left
--- out: it holds back rows of PostgreSQL's own catalogues only.
+-- In this database that is every session with a snapshot or a transaction number; elsewhere, only those with a number, which
+-- all later snapshots respect. Vacuum ignores itself. PostgreSQL does not say since when a slot holds rows back. The
+-- catalog_xmin of a slot is left out: it holds back rows of PostgreSQL's own catalogues only.
 --
 -- Columns: kind, name (a pid, or that of the transaction or slot), role, application, state, database, seconds,
 -- transactions.

@@ -1,4 +1,4 @@
--- Who has had jobs locked for more than :locked_for seconds, and whether it has beaten within :silent_for seconds.
+-- Holders that have had jobs locked for more than :locked_for seconds, and whether they have beaten within :silent_for seconds.
 -- Reads all jobs. Locks nothing.
 --
 -- Columns: holder, how many jobs, the ids of some, seconds of the oldest lock, whether the holder beats.

@@ -1,9 +1,9 @@
--- Runs under lock_queues.sql. Give every queue that jobs refer to, and that has no row, a row again, with the old number
--- and a made-up name: its jobs still run one after the other. If one of them runs, the queue is locked by its claim, so
--- that its worker frees it under the usual fence.
+-- Give every queue that jobs refer to, and that has no row, a row again, with the old number and a made-up name: its jobs
+-- still run one after the other. If one of them runs, the queue is locked by its claim, so that its worker frees it under the
+-- usual fence. Runs under lock_queues.sql.
 --
 -- Numbers beyond those that were given out, as after a sequence was set back, are not given out a second time.
--- Locks: the rows of these jobs, so that none of them ends before its queue is there.
+-- Locks: the rows of these jobs, so that none of them ends before its queue exists.
 with lost as (
     select job.job_queue_id as id, job.locked_by, job.locked_at
     from :schema._private_jobs as job

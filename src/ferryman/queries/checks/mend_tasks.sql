@@ -1,6 +1,6 @@
--- Runs under lock_tasks.sql. Give every task that jobs refer to, and that has no row, a row again, with the old number and
--- a made-up name: its jobs can be seen, and moved to the task that they were for. Nobody runs them before.
--- Locks nothing more; jobs are not touched.
+-- Give every task that jobs refer to, and that has no row, a row again, with the old number and a made-up name: its jobs
+-- become visible, and can be moved to the task that they were for. No worker runs them before that. Runs under lock_tasks.sql.
+-- Locks nothing more; jobs are not changed.
 with made as (
     insert into :schema._private_tasks (id, identifier)
     overriding system value

@@ -1,7 +1,7 @@
--- Jobs with times that PostgreSQL can hold and nobody can wait for: 'infinity', or far in the future.
+-- Jobs whose times PostgreSQL can store but that never come: 'infinity', or far in the future.
 -- Reads all jobs. Locks nothing.
 --
--- Columns: 'locked_at' for locks that never grow old, 'run_at' for jobs that are never due; how many, and the ids of some.
+-- Columns: 'locked_at' for locks that never expire, 'run_at' for jobs that are never due; how many, and the ids of some.
 select odd.name, count(*), (array_agg(odd.id order by odd.id))[1:10]
 from (
     select job.id, 'locked_at' as name

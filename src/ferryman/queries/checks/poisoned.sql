@@ -1,6 +1,6 @@
--- Jobs that failed for good because workers died of them, and are still there, the newest first. Locks nothing.
+-- Jobs that failed for good because workers crashed while they ran them, and still exist, the newest first. Locks nothing.
 --
--- Columns: job, task, when, how many crashes of it are remembered, how many such jobs there are.
+-- Columns: job, task, when, how many of its crashes are on record, how many such jobs there are.
 select
     poisoned.job_id,
     poisoned.task_identifier,

@@ -1,4 +1,4 @@
--- How many named queues there are, and how many of them nobody uses. Reads all queues and jobs. Locks nothing.
+-- How many named queues there are, and how many of them are unused. Reads all queues and jobs. Locks nothing.
 select
     count(*),
     count(*) filter (where queue.locked_at is null and used.id is null)

@@ -1,4 +1,4 @@
--- For the transaction of one check: it changes nothing, waits for nobody for long, and may read whole tables.
+-- Set up the transaction of one check: it changes nothing, waits for no lock for long, and may read whole tables.
 -- Locks nothing.
 select
     set_config('transaction_read_only', 'on', true),

@@ -1,5 +1,5 @@
--- Logical replication slots: whether somebody reads from each, how many transactions ago its catalogue rows were current,
--- and how many bytes of WAL the server keeps for it. The slot that is furthest behind comes first. Locks nothing.
+-- Logical replication slots, the one that is furthest behind first: whether a client reads from it, how many transactions ago
+-- its catalogue rows were current, and how many bytes of WAL the server keeps for it. Locks nothing.
 --
 -- On a standby the last WAL that was replayed counts.
 select

@@ -1,9 +1,9 @@
--- Say which claims of a worker wait in its local queue and have not started.
+-- Record which claims of a worker wait in its local queue and have not started.
 --
 -- :waiting   a JSON object of arrays of job ids, by token
 --
--- Not waited for until it is on disk: an older list is as right as this one, since what was on it is marked when it starts.
--- Locks: the worker's row. A row that a sweep has locked is left alone: this list comes too late.
+-- The list does not wait for the disk: an older one is as right as this one, since jobs on it are marked when they start.
+-- Locks: the worker's row. A row that a sweep has locked is skipped: this list comes too late.
 with relaxed as materialized (
     select set_config('synchronous_commit', 'off', true)
 ),

@@ -1,2 +1,2 @@
--- The time of the database, in microseconds, as the tokens of claims are. Locks nothing.
+-- The database's time in microseconds, the form that the tokens of claims have. Locks nothing.
 select cast(extract(epoch from now()) * 1000000 as bigint);

@@ -1,6 +1,9 @@
--- The numbers of these tasks, giving one to each that has none. Inserted in the order of their names, so that two workers
--- that start together never wait for each other in a circle.
--- Locks: nothing that exists already. A task that another worker adds at the same moment is missing from the result.
+-- Return the numbers of these tasks, and give one to each that has none. Tasks are inserted in the order of their names, so
+-- that two workers that start together never wait for each other in a circle.
+--
+-- :identifiers   the tasks
+--
+-- Locks: no row that exists already. A task that another worker adds at the same moment is missing from the result.
 with known as (
     select task.id, task.identifier
     from :schema._private_tasks as task

@@ -1,17 +1,17 @@
--- Make the locks of long jobs young again, so that nobody takes them for forgotten: Graphile's limit is 4 hours.
+-- Renew the locks of long jobs, so that Graphile's 4-hour rule does not release them.
 --
--- :worker_id                      whose claims
+-- :worker_id                      the worker that has the claims
 -- :job_ids, :tokens, :queue_ids   array literals of the same length, a row for each token that a claim may have by now; a
 --                                 queue id of 0 means none; see complete_claims.sql for the fence
--- :new_token                      the token that they shall have
+-- :new_token                      the token that they get
 --
--- Tells for each job 'renewed', 'busy' (somebody works on its row right now), 'lost' (it is not this worker's any more) or
--- 'gone' (the row does not exist any more).
+-- Returns for each job 'renewed', 'busy' (another session has locked its row), 'lost' (it no longer belongs to this worker)
+-- or 'gone' (its row no longer exists).
 --
 -- What belongs to the claim moves with it: its named queue, its start mark and its progress. A superseded job is known by
 -- the claim in its flags, or by its clocks, and must be known by both afterwards too; see parts/is_superseded.sql.
 -- Locks: the rows of these jobs and what belongs to them, without waiting: a handler may be completing its job in a
--- transaction of its own, and must not keep the others from being renewed. What is locked is changed by its id and fence;
+-- transaction of its own, and must not keep the others from being renewed. Locked rows are changed by their id and fence;
 -- see complete_claims.sql.
 with claim as (
     select

@@ -1,19 +1,19 @@
--- Give back what this worker has claimed without hearing of it, with the attempt, and free the named queues.
+-- Give back jobs whose claim was committed but whose reply was lost, with the attempt, and free their named queues.
 --
 -- :worker_id   the worker
--- :after       null, or a moment in microseconds: what was claimed before it is left alone
--- :known_jobs, :known_tokens, :known_queues   array literals of the same length: the claims that it knows, once for each
---              token that they may have by now; a queue of 0 means none
+-- :after       null, or a moment in microseconds: claims made before it are left alone
+-- :known_jobs, :known_tokens, :known_queues   array literals of the same length: the claims that the worker knows, once for
+--              each token that they may have by now; a queue of 0 means none
 --
 -- Every other lock of the worker is lost, whatever its time: clocks may have gone back since the last claim.
--- So it must be sent in a transaction that the worker commits when it has the answer, and before it claims again: carried
+-- So this must be sent in a transaction that the worker commits when it has the answer, and before it claims again: carried
 -- out late, it would not know of newer claims.
 --
--- One row comes back: how many jobs were given back, and whether any job or queue is left, because somebody else works on
+-- Returns one row: how many jobs were given back, and whether any job or queue is left because another session has locked
 -- its row.
 --
--- A superseded job is not given its attempt back; see parts/is_superseded.sql.
--- Reads the whole table, for want of an index on locked_by: only to be asked after a connection was lost.
+-- A superseded job does not get its attempt back; see parts/is_superseded.sql.
+-- Reads the whole table, because no index leads with locked_by: send it only after a connection was lost.
 -- Locks: the rows of these jobs and queues, without waiting. They are changed by their id and fence; see
 -- complete_claims.sql.
 with heard as (

@@ -1,11 +1,11 @@
 -- Add jobs that have keys, each key once, through the schema's own add_jobs.
 --
--- :specs  a JSON array of job_spec records. One without a payload has JSON's null, which would be read as no payload
--- :delays  for each job the seconds after now when it is due, as an array literal; null where no job has a delay
--- :preserve_run_at  whether waiting jobs that were never attempted keep their run_at
+-- :specs             a JSON array of job_spec records. One without a payload has JSON's null, which would be read as no payload
+-- :delays            an array literal: for each job the seconds after now when it is due; null if no job has a delay
+-- :preserve_run_at   whether waiting jobs that were never attempted keep their run_at
 --
--- Locks: the rows that have these keys. A key whose job was claimed at the wrong moment may be missing from the result
--- where add_jobs has its original body; the caller asks again for those.
+-- Locks: the rows that have these keys. Where add_jobs has its original body, a key whose job was claimed at the wrong moment
+-- may be missing from the result; the caller asks again for those.
 select
     -- include: parts/job_columns
 from

@@ -1,3 +1,4 @@
+-- How many jobs there are in each state. Reads all jobs. Locks nothing.
 select
     -- include: parts/job_state
     as state,

@@ -1,4 +1,4 @@
--- Add a job unless its key is taken, whatever became of the job that has it.
+-- Add a job unless another job has its key, whatever the state of that job.
 -- Locks: the row that has the key.
 select
     -- include: parts/job_columns

@@ -1,7 +1,7 @@
--- Delete jobs that are out of attempts and not running. Locks: their rows; a job that somebody reschedules at the same
--- moment is looked at again and stays.
+-- Delete jobs that are out of attempts and not running. Locks: their rows. A job that another session reschedules at the same
+-- moment is checked again and stays.
 --
--- :age   seconds: those that failed later are kept; null deletes all
+-- :age   seconds: jobs that failed later are kept; null deletes all
 with deleted as (
     delete from :schema._private_jobs as job
     where

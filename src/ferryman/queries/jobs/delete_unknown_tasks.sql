@@ -1,4 +1,6 @@
--- Delete tasks that no job refers to, and that neither the caller nor a registered worker nor a schedule wants.
+-- Delete tasks that no job refers to, and that neither the caller, a registered worker nor a schedule names.
+--
+-- :kept   the tasks that the caller names
 --
 -- Runs under lock_tasks.sql, so that a worker that has registered by then is seen.
 delete from :schema._private_tasks as task

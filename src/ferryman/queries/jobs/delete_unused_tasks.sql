@@ -1,4 +1,4 @@
--- The same as delete_unknown_tasks.sql, where nobody can register, because our extensions are not installed.
+-- Delete tasks as delete_unknown_tasks.sql does, in a schema without Ferryman's extensions, where no worker can register.
 delete from :schema._private_tasks as task
 where
     task.identifier <> all (cast(:kept as text[]))

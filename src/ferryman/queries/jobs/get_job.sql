@@ -1,3 +1,4 @@
+-- One job, whatever its state. Locks nothing.
 select
     -- include: parts/job_columns
 from

@@ -1,16 +1,16 @@
--- Add jobs that have no key, in the order given, without walking through add_jobs.
+-- Add jobs that have no key, in the order given, without the cost of add_jobs.
 --
--- :kinds     what the jobs share: a JSON array of task, queue and schedule, each with its number
--- :payloads  a JSON array, one element per job
--- :kind_of   for each job the number of its kind, as an array literal; null when there is only one kind
--- :notify    whether to wake workers
+-- :kinds      what the jobs share: a JSON array of task, queue and schedule, each with its number
+-- :payloads   a JSON array, one element per job
+-- :kind_of    an array literal: for each job the number of its kind; null if there is only one kind
+-- :notify     whether to wake workers
 --
--- Ids are given out, and come back, in the order of the payloads: rows are inserted sorted and returned as inserted.
+-- Ids are given out and returned in the order of the payloads: rows are inserted sorted and returned as inserted.
 --
--- Locks: ROW EXCLUSIVE on tasks, queues and jobs, as add_jobs takes them, so that cleaning up tasks and queues waits
--- for us. Missing tasks and queues are inserted in the order of their names, so that two producers never wait for each
--- other in a circle. One that another producer has added meanwhile is invisible to this statement: then no job is
--- added, the ids come back null, and the caller asks again.
+-- Locks: ROW EXCLUSIVE on tasks, queues and jobs, as add_jobs takes them, so that a cleanup of tasks and queues waits for this
+-- statement. Missing tasks and queues are inserted in the order of their names, so that two producers never wait for each
+-- other in a circle. One that another producer has added meanwhile is invisible to this statement: then no job is added, the
+-- ids come back null, and the caller asks again.
 with kind as (
     select *
     from pg_catalog.json_to_recordset(cast(cast(:kinds as pg_catalog.text) as pg_catalog.json)) as kind (

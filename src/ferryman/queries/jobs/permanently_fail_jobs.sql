@@ -1,4 +1,4 @@
--- Use up all attempts of jobs that are not running. Locks: their rows.
+-- Fail jobs for good that are not running: they have no attempt left. Locks: their rows.
 select
     -- include: parts/job_columns
 from

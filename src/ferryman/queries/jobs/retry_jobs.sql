@@ -1,8 +1,7 @@
 -- Let failed jobs run again at once, under their ids: no attempt is used, and no crash counts. Their last error stays.
 --
--- :job_ids  which ones; null for every failed job but those whose key was used again or removed while they ran: such a job
---           would run beside its successor
--- :task     only jobs of this task; null for any
+-- :job_ids   the jobs; null for every failed job except superseded ones, which would run beside their successors
+-- :task      only jobs of this task; null for any
 --
 -- Jobs that run, or have attempts left, stay as they are. Locks: the rows of the jobs.
 with retried as (

@@ -1,6 +1,6 @@
--- Keep a crontab in the database, and make it known from now on. No row comes back when its name is taken: by another
--- schedule, or, unless :take_over, by a crontab that workers bring along.
--- Locks: the rows of that name against others that add the same.
+-- Store a schedule, and make it known from now on. Returns no row if its name is taken: by another schedule, or, unless
+-- :take_over, by a crontab that workers bring along.
+-- Locks: the rows of that name, against others that add the same.
 with schedule as (
     insert into :schema._ferryman_schedules (
         identifier, timing, time_zone, task_identifier, payload, fill_seconds, queue_name, max_attempts, priority,

@@ -1,5 +1,5 @@
 -- Give a schedule another crontab under the same name. With another timing, minutes before now are not made up for.
--- Locks: the row of the schedule; waits for workers that are adding its jobs right now.
+-- Locks: the row of the schedule. Waits for workers that are adding its jobs right now.
 with schedule as (
     update :schema._ferryman_schedules as schedule
     set

@@ -1,2 +1,2 @@
--- Let no statement of this transaction wait for a lock any longer than :milliseconds; it fails with 55P03 then.
+-- Let statements of this transaction fail with 55P03 if they wait for a lock longer than :milliseconds. Locks nothing.
 select set_config('lock_timeout', cast(cast(:milliseconds as bigint) as text), true);

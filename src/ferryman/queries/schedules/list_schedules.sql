@@ -1,4 +1,4 @@
--- The schedules that are kept in the database, by name; with :identifier only that one. Nothing is locked.
+-- The stored schedules, by name; with :identifier only that one. Locks nothing.
 select
     -- include: parts/schedule_columns
 from :schema._ferryman_schedules as schedule

@@ -1,6 +1,5 @@
--- Pause a schedule, or let it go on. What would have fired while it was paused is not made up for.
--- Locks: the row of the schedule; waits for workers that are adding its jobs right now. One that is as asked for already
--- is locked all the same, but stays as it is.
+-- Pause a schedule, or resume it. Minutes that passed while it was paused are not made up for.
+-- Locks: the row of the schedule, even if nothing changes. Waits for workers that are adding its jobs right now.
 with schedule as (
     update :schema._ferryman_schedules as schedule
     set

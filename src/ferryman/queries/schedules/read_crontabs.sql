@@ -1,10 +1,10 @@
--- What a worker must know at the beginning of a minute: the time, its own crontabs, and those kept in the database.
+-- What a worker needs at the beginning of a minute: the time, its own crontabs, and the schedules stored in the database.
 --
--- :identifiers  the names of the worker's own crontabs
+-- :identifiers   the names of the worker's own crontabs
 --
--- One row for each crontab; a single row with nothing but the time when there is none. Nothing is locked.
+-- Returns a row for each crontab; if there is none, a single row with nothing but the time. Locks nothing.
 --
--- Times that no driver can decode, such as infinity, come as the nearest that it can: one row must not spoil the others.
+-- A time that no driver can decode, such as infinity, comes as the nearest that it can: one row must not spoil the others.
 select
     moment.now,
     crontab.identifier,

@@ -1,5 +1,5 @@
 -- Make crontabs known. From :since on, minutes that no worker was there for can be made up for.
--- Locks: nothing that anybody waits for; a crontab that is known already stays as it is.
+-- Locks: nothing that others wait for. A crontab that is known already stays as it is.
 insert into :schema._private_known_crontabs (identifier, known_since)
 select own.identifier, cast(:since as timestamptz)
 from unnest(cast(:identifiers as text[])) as own (identifier)

@@ -1,4 +1,4 @@
--- Remove a schedule, and forget when it fired: one that gets its name later starts afresh. Its jobs stay.
+-- Remove a schedule, and forget when it fired: a new schedule of that name starts afresh. Its jobs stay.
 -- Locks: the row of the schedule, then the row of the known crontab, in the order in which workers lock them.
 with removed as (
     delete from :schema._ferryman_schedules as schedule

@@ -1,16 +1,16 @@
 -- Add the jobs of crontabs whose minutes have come: each crontab and minute once among all workers, Node's included.
 --
--- :occurrences  a JSON array, one element for each job, numbered by `place` in the order in which they are added
+-- :occurrences   a JSON array, one element for each job, numbered by `place` in the order in which they are added
 --
--- One row comes back: the places of the jobs that were added, their ids, and the names of crontabs that are not known
--- (any more), whose jobs were not added.
+-- Returns one row: the places of the jobs that were added, their ids, and the names of crontabs that are not known, or no
+-- longer known, whose jobs were not added.
 --
--- Who moves last_execution of a crontab to a minute owns all minutes up to it that come later than the one before; that
--- is Node's rule too.
+-- The worker that moves last_execution of a crontab to a minute owns all minutes up to it that come later than the one before;
+-- that is Node's rule too.
 --
--- Locks: first the stored schedules among them, FOR SHARE, so that one that was paused, changed or removed since it was
--- read adds nothing, and whoever does that next waits for us. Then the rows of known crontabs, in the order of their
--- names: workers that come at the same time queue up there, and those behind find that the minute is taken.
+-- Locks: first the stored schedules among them, FOR SHARE, so that one that was paused, changed or removed since it was read
+-- adds nothing, and a session that does that next waits for this transaction. Then the rows of known crontabs, in the order
+-- of their names: workers that come at the same time queue up there, and those behind find that the minute is taken.
 with occurrence as materialized (
     select *
     from json_to_recordset(cast(cast(:occurrences as text) as json)) as occurrence (

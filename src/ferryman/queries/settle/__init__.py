@@ -16,9 +16,7 @@ ClaimKey: TypeAlias = "tuple[int, int, int]"
 """A claim as settlements name it: a job, a token and a queue (0: none), once for each token that it may have by now."""
 
 PATIENCE = "100ms"
-"""How long a worker's settlement waits for a row that another session has locked."""
-LOCK_NOT_AVAILABLE = "55P03"
-"""The SQLSTATE of a settlement that waited longer than `PATIENCE`. It has changed nothing."""
+"""How long a settlement waits for a locked row. Then it fails with `LOCK_NOT_AVAILABLE`, having changed nothing."""
 
 
 @query

@@ -1,21 +1,22 @@
 -- Delete jobs that this worker has finished and still owns, and free the named queues that their claims held.
 --
+-- :worker_id                  the worker
 -- :tokens, :job_ids           array literals of the same length: tokens, and for each one an array literal of jobs
 -- :job_count                  how many jobs these are
 -- :queue_tokens, :queue_ids   array literals of the same length: the queues, once for each token that a claim may have
 -- :patience                   see parts/patience.sql
 --
--- One row comes back: which jobs were deleted, or null if all were. The others were not ours any more, or changed their
--- token while this statement ran, which a later one can tell.
+-- Returns one row: which jobs were deleted, or null if all were. The others no longer belonged to this worker, or changed
+-- their token while this statement ran, which a later one can tell.
 --
 -- The fence is (locked_by, locked_at): a job that was swept and claimed again, even by the same worker, has another token
--- and is left alone. The queue is freed under the same fence but not through the job, so that it does not stay locked when
--- the job's row was deleted under us. Rows are found by their id, never by the place where they were seen: whoever changes
--- a row moves it, and the fence is then looked at once more where the row is.
+-- and is left alone. The queue is freed under the same fence but not through the job, so that it does not stay locked if
+-- another session deletes the job's row meanwhile. Rows are found by their id, never by their ctid: an update moves a row, and
+-- the fence is then checked once more where the row is.
 --
 -- A planner that takes the tables for empty, as it does after each vacuum of a drained queue, must not find a way to
 -- compare every row with every claim. So rows are found, and tokens compared, by `any`, which can be neither hashed nor
--- merged. Several arrays are unnested without a schema, which the syntax wants: it means PostgreSQL's own all the same.
+-- merged. Several arrays are unnested without a schema, because the syntax demands it: it means PostgreSQL's own all the same.
 -- Locks: the rows of these jobs, then of these queues.
 with
 -- include: parts/patience

@@ -1,10 +1,11 @@
--- Lock jobs that this worker is about to settle, and the queues that their claims hold, as far as nobody else has. Then the
--- settlement that follows in the same transaction waits for nobody.
+-- Lock jobs that this worker is about to settle, and the queues that their claims hold, unless another session has locked
+-- them. The settlement that follows in the same transaction then waits for no one.
 --
+-- :worker_id                      the worker
 -- :job_ids, :tokens, :queue_ids   array literals of the same length, a row for each token that a claim may have by now; a
 --                                 queue id of 0 means none; see complete_claims.sql for the fence
 --
--- The jobs that must wait come back: those on whose row, or on whose queue's row, somebody else works.
+-- Returns the jobs that must wait: another session has locked their row, or their queue's row.
 -- Locks: the rows of these jobs and queues, without waiting.
 with claim as (
     select given.id, timestamptz 'epoch' + given.token * interval '1 microsecond' as locked_at, given.queue_id

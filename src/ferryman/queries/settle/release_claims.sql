@@ -1,7 +1,8 @@
--- Give back jobs that were not completed: failed ones with their error and the time of the next attempt, and unused ones
--- with their attempt. Frees the named queues that their claims held.
+-- Unlock jobs that were not completed: failed ones with their error and the time of the next attempt, and unused ones with
+-- their attempt. Frees the named queues that their claims held.
 --
--- :releases  a JSON array of
+-- :worker_id  the worker
+-- :releases   a JSON array of
 --     id, token, queue_id   the claim; see complete_claims.sql for the fence
 --     effect                'retry': the attempt is used; 'fail': no attempt is left; 'return': the attempt is given back
 --     error                 null keeps the last one
@@ -11,14 +12,14 @@
 --     run_at, attempts      for 'return', instead of the delay and of one attempt less
 --     clears                whether the attempt has ended in an ordinary way: crashes of the job count no longer
 --     crash_window          given if the job's own child process died: how long crashes count, in seconds. The crash is
---                           written down, and at `most_crashes` of them or more (null: never) the job fails for good,
---                           with `last_error`
+--                           recorded, and at `most_crashes` of them or more (null: never) the job fails for good, with
+--                           `last_error`
 -- :patience   see parts/patience.sql
 --
--- A row for each job that was given back comes back: its id, and whether no attempt is left. See complete_claims.sql for the
+-- Returns a row for each job that was unlocked: its id, and whether no attempt is left. See complete_claims.sql for the
 -- others.
 --
--- A superseded job ends with this run: it is not given its attempt back. See parts/is_superseded.sql.
+-- A superseded job ends with this run: it does not get its attempt back. See parts/is_superseded.sql.
 -- Rows are found one by one, by their id; complete_claims.sql has the reasons.
 -- Locks: the rows of these jobs, then of these queues.
 with

@@ -1,10 +1,11 @@
--- Which of these workers are still as dead as they were: their newest beat has not moved, or they are still unregistered.
+-- Lock the rows of workers that are still dead: their newest heartbeat has not changed, or they are still unregistered.
 --
 -- :workers   a JSON array of id, beat (microseconds; null for one that is not registered) and is_named: declared dead by
---            somebody, whatever signs of life it gives
+--            hand, whatever heartbeats it sends
 --
--- Locks: the rows of these workers, so that a beat that comes now waits and then finds out what happened. A row that is
--- locked by somebody else is about to beat, and counts as alive; that of a named worker is waited for.
+-- Returns the ids of those that are still dead.
+-- Locks: the rows of these workers, so that a heartbeat that comes now waits and then finds out what happened. A row that
+-- another session has locked is about to beat, and counts as alive; for that of a named worker this statement waits.
 with given as (
     select item.id, item.is_named, timestamptz 'epoch' + item.beat * interval '1 microsecond' as beat
     from json_to_recordset(cast(cast(:workers as text) as json)) as item (id text, beat bigint, is_named boolean)

@@ -1,4 +1,4 @@
--- Delete start marks of claims that are over, a batch at a time. Locks: the rows that go.
+-- Delete start marks of claims that are over, a batch at a time. Locks: the deleted rows.
 --
 -- Each is compared with its job by the job's id (lateral). A job that is locked by the same claim keeps its mark.
 delete from :schema._ferryman_started_jobs as mark

@@ -1,4 +1,4 @@
--- Forget crashes that are older than :age seconds, a batch at a time. Locks: the rows that go.
+-- Delete crashes that are older than :age seconds, a batch at a time. Locks: the deleted rows.
 delete from :schema._ferryman_crashes as crash
 where
     crash.id = any (

@@ -1,10 +1,10 @@
 -- Delete jobs that failed for good more than :age seconds ago, of tasks that Ferryman workers have registered, a batch at a
--- time in the order of their ids. Others may want the jobs of theirs: the doctor names them.
+-- time in the order of their ids. Other programs may need the jobs of their tasks: `ferryman doctor` names them.
 --
 -- :after   the last id of the batch before, so that all batches together read the table once
 --
--- Reads all jobs from there on, for want of an index. Locks: the rows that go. A job that somebody reschedules at the same
--- moment is looked at again and stays; one that others have locked is left for another time.
+-- Reads all jobs from there on, because no index helps. Locks: the deleted rows. A job that another session reschedules at
+-- the same moment is checked again and stays; one that is locked is left for a later run.
 delete from :schema._private_jobs as done
 where
     done.id = any (

@@ -1,4 +1,4 @@
--- Forget lost workers that were noticed more than :age seconds ago, a batch at a time. Locks: the rows that go.
+-- Delete records of workers that were declared dead more than :age seconds ago, a batch at a time. Locks: the deleted rows.
 delete from :schema._ferryman_lost_workers as lost
 where
     lost.worker_id = any (

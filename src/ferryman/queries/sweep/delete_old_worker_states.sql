@@ -1,4 +1,4 @@
--- Forget what workers were doing more than :age seconds ago, a batch at a time. Locks: the rows that go.
+-- Delete states of workers that are older than :age seconds, a batch at a time. Locks: the deleted rows.
 delete from :schema._ferryman_worker_states as state
 where
     state.id = any (

@@ -1,17 +1,17 @@
--- Holders of jobs or queues that are not registered, and have taken nothing new for longer than the threshold.
+-- Holders of jobs or queues that are not registered, and have claimed nothing for longer than the threshold.
 --
--- Whoever takes new jobs is alive, registered or not. Whoever never registers, such as a Node pool or a Rust worker without
--- recovery, falls under its own rules: only ids of Ferryman's that register, or that were registered once, are dead then.
--- The others are dead when the caller gives a time-out for them, or names them. The time for which the server was down does
--- not count, and a lock that is dated 'infinity' never grows old.
+-- A holder that claims jobs is alive, registered or not. One that never registers, such as a Node pool or a Rust worker
+-- without recovery, falls under its own rules. So only ids of Ferryman's that register, or that were registered once, are
+-- dead then. The others are dead if the caller gives a time-out for them, or names them. The time for which the server was
+-- down does not count, and a lock that is dated 'infinity' never expires.
 --
--- :named                          null, or ids that somebody declares dead, whatever they look like and however busy
--- :unregistered_timeout           null, or seconds after which holders that never registered are dead
--- :threshold, :multiplier, :flags as in find_silent_workers.sql
+-- :named                            null, or ids that are declared dead by hand, whatever they look like and however busy
+-- :unregistered_timeout             null, or seconds after which holders that never registered are dead
+-- :threshold, :multiplier, :flags   as in find_silent_workers.sql
 --
--- Columns: id, whether it is dead, why, whether it prefetched, its default policy (null: not known), how many jobs it
--- holds, the ids of some, and for how many seconds it has taken nothing (null: its newest lock never grows old).
--- Reads all jobs and queues, for want of indexes on locked_by. Locks nothing.
+-- Columns: id, whether it is dead, why, whether it claimed ahead, its default policy (null: not known), how many jobs it
+-- holds, the ids of some, and for how many seconds it has claimed nothing (null: its newest lock never expires).
+-- Reads all jobs and queues, because no index leads with locked_by. Locks nothing.
 with held as (
     select
         job.locked_by as id,

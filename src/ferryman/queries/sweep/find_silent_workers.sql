@@ -1,17 +1,17 @@
--- Registered workers that are taken for dead, and those that were silent long enough to lose what they never started.
+-- Registered workers that are dead, and those that were silent long enough to lose the jobs that they never started.
 --
--- :named               null, or ids that somebody declares dead: then no others are looked at
--- :observed            null, or what the caller has seen: a JSON array of
---     worker_id, last_heartbeat_at   the worker, and its newest beat
---     silence                        seconds for which the caller has watched that beat not move
---     is_session_lost                whether the session that the worker holds for life has been gone for long enough
---                      With null, silence is the age of the beat, but no longer than the server has been up.
--- :threshold, :claimed_threshold   seconds of silence after which all, or only unstarted jobs are taken away. Nobody is
---                      silent before two of his own beats were due, whatever the sweeper's settings.
--- :multiplier, :flags  a worker that holds a job with one of these flags may be silent so many times longer, and is not
+-- :named               null, or ids that are declared dead by hand: then no others are looked at
+-- :observed            null, or what the caller has observed: a JSON array of
+--     worker_id, last_heartbeat_at   the worker, and its newest heartbeat
+--     silence                        seconds for which the caller has seen that heartbeat not change
+--     is_session_lost                whether the worker's session lock has been gone for long enough
+--                      With null, silence is the age of the heartbeat, but no longer than the server has been up.
+-- :threshold, :claimed_threshold   seconds of silence after which all jobs, or only unstarted ones, are recovered. No worker
+--                      is silent before two of its own heartbeats were due, whatever the sweeper's settings.
+-- :multiplier, :flags  a worker that holds a job with one of these flags may be silent this many times longer, and is not
 --                      dead when its session is lost either
 --
--- Reads the whole table of jobs, for want of an index on locked_by, but only when a worker is suspected. Locks nothing.
+-- Reads the whole table of jobs, because no index leads with locked_by, but only if a worker is suspected. Locks nothing.
 with observed as (
     select item.*
     from json_to_recordset(cast(cast(:observed as text) as json)) as item (

@@ -1,10 +1,10 @@
--- Let go of dead workers: free the queues that they hold without a job, remember them, and delete those that hold
--- nothing any more. One that still holds something keeps its row: as an orphan it would be judged by the age of its locks.
+-- Free the queues that dead workers hold without a job, record the loss of these workers, and delete the rows of those that
+-- hold nothing any more. One that still holds something keeps its row: as an orphan it would be judged by the age of its locks.
 --
 -- :workers   a JSON array of id, reason and recovered_jobs
 --
--- Reads all jobs and queues, for want of indexes on locked_by. Locks: the rows of these queues, without waiting, and of
--- these workers. A queue on whose row somebody else works is left for another time.
+-- Reads all jobs and queues, because no index leads with locked_by. Locks: the rows of these queues, without waiting, and of
+-- these workers. A queue whose row another session has locked is left for a later sweep.
 with dead as (
     select item.*
     from json_to_recordset(cast(cast(:workers as text) as json)) as item (

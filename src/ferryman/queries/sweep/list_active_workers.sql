@@ -1,4 +1,4 @@
--- Registered workers, the longest-lived first; stale are those whose last beat is older than the threshold.
+-- Registered workers, the longest registered first. A worker is stale if its last heartbeat is older than the threshold.
 --
 -- The last column says whether the worker holds no session lock although it said that it would: its process is dead, or it
 -- has just lost its connection. Locks nothing.

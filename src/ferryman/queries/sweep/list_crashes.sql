@@ -1,4 +1,4 @@
--- Every time that this job was taken from a dead worker, oldest first. Locks nothing.
+-- The crashes of a job: each time that it was recovered from a dead worker, oldest first. Locks nothing.
 select
     crash.noticed_at,
     crash.worker_id,

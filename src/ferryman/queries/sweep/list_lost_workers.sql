@@ -1,4 +1,4 @@
--- What is remembered of workers that were found dead, newest first. Locks nothing.
+-- The records of workers that were declared dead, newest first. Locks nothing.
 select
     lost.worker_id,
     lost.started_at,

@@ -1,9 +1,9 @@
--- The newest heartbeats of these workers, as microseconds and as a time, how many seconds apart they mean to be, and for how
--- long knowns have observed the silence since then (note_silence.sql).
+-- The newest heartbeats of these workers, as microseconds and as a time, the seconds between two heartbeats, and for how long
+-- the silence since then was observed (note_silence.sql).
 --
--- :worker_ids
+-- :worker_ids   the workers
 --
--- A worker that does not say is taken to beat every 30 seconds, which is the default of ours and of the Rust worker.
+-- A worker that does not say its interval is taken to beat every 30 seconds, the default of Ferryman and of the Rust worker.
 -- Locks nothing.
 select
     known.id,

@@ -1,11 +1,11 @@
--- What there is to know about jobs that dead workers hold, in the order of their ids.
+-- What decides about jobs that dead workers hold, in the order of their ids.
 --
 -- Must come after lock_interrupted_jobs.sql as a statement of its own: a start mark that was written just before the row
 -- was locked is seen only now.
--- What the dead worker's own row says of its tasks holds; the stored policies are for workers that left no row, or say
+-- What the dead worker's own row says of its tasks holds. The stored policies are for workers that left no row, or say
 -- nothing there.
--- Crashes count from the time in the job's flag on: an ordinary end of an attempt removes it, and so do a failure for good
--- and a job that replaces this one by its key.
+-- Crashes count from the time in the job's flag on. An ordinary end of an attempt removes the flag, and so do a failure for
+-- good and a job that replaces this one by its key.
 -- Locks nothing.
 select
     job.id,

@@ -1,8 +1,8 @@
--- Take jobs away from dead workers as decided, free the named queues that they held, and write down what was done.
+-- Recover jobs from dead workers as decided, free the named queues that they held, and record what was done.
 --
--- :recovered_by   who does it
+-- :recovered_by   the worker that sweeps
 -- :decisions      a JSON array of
---     id, worker_id, token   the claim; a job that was settled or claimed anew in the meantime is left alone
+--     id, worker_id, token   the claim; a job that was settled or claimed again meanwhile is left alone
 --     effect                 'requeue': the attempt is given back, and the job waits for `delay`
 --                            'return': the attempt is given back, as if the job had never been claimed
 --                            'retry': the attempt is used, and the job waits for `delay` (null: Graphile's own)
@@ -12,12 +12,12 @@
 --     error                  null keeps the last one
 --     started, decision, reason   for the record; see _ferryman_crashes.sql
 --     payload                what the next attempt gets, as JSON text; null leaves the payload as it is
---     suspicion              what the job's flags say from now on: 'none', or 'crashed' and perhaps more, 'suspect' or
+--     suspicion              what the job's flags say afterwards: 'none', or 'crashed' and perhaps more, 'suspect' or
 --                            'alone'; null leaves them as they are; see ferryman/recovery/crashes.py
 --
--- A superseded job is only unlocked: it must not come back to life beside its successor. See parts/is_superseded.sql.
--- Locks: the rows of these jobs and queues, without waiting. What somebody else has locked is left for another time, and
--- so is a job whose queue is. What is locked is changed by its id and fence; see complete_claims.sql.
+-- A superseded job is only unlocked: it must not run again beside its successor. See parts/is_superseded.sql.
+-- Locks: the rows of these jobs and queues, without waiting. A job whose row, or whose queue's row, another session has locked
+-- is left for a later sweep. Locked rows are changed by their id and fence; see complete_claims.sql.
 -- A queue is freed only under the token of the job. Under a later one, the same worker has claimed it again. Under an
 -- earlier one, its lock was not renewed with that of the job, or belongs to another claim: forget_dead_workers.sql, which
 -- ends a sweep, frees it when the worker holds no job of it any more.

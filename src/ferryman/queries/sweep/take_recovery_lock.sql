@@ -1,7 +1,8 @@
--- Whether nobody else sweeps this schema; if so, nobody will until this transaction ends. Never waits.
+-- Try to take the lock of sweeps, or of retention, for this schema and this transaction. True if it worked. Never waits.
 --
--- :idle_seconds   a sweeper that is frozen or cut off half-way says nothing for so long; then the server ends its session.
---                 Otherwise nobody could recover anything until it comes back.
+-- :lock_class, :schema_name   the lock
+-- :idle_seconds               the longest time between two statements of this transaction. If it is frozen or cut off, the
+--                             server then ends its session; otherwise no worker could recover anything until it continues.
 with limited as materialized (
     select
         set_config(

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from ferryman.client.lazy import LazySyncClient, same_queue
+from ferryman.client.lazy_clients import LazySyncClient, same_queue
 from ferryman.hooks import HookRegistry
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ferryman.client.lazy import same_queue
+from ferryman.client.lazy_clients import same_queue
 from ferryman.errors import PoolClosedError, WorkerCrashed
 from ferryman.traces import with_trace_of
 from ferryman.worker import sync_points

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from msgspec.structs import replace
 
-from ferryman.database.failures import DATA_ERRORS, sqlstate_of
+from ferryman.database.failures import DATA_ERRORS, LOCK_NOT_AVAILABLE, sqlstate_of
 from ferryman.database.retrying import Retrying
 from ferryman.errors import DatabaseUnavailableError, FerrymanError, NotConnectedError
-from ferryman.queries.settle import LOCK_NOT_AVAILABLE
 from ferryman.worker import sync_points
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.settling.held_up import HeldUpOutcomes

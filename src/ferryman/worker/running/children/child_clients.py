@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ferryman.client.lazy import LazyClient, LazySyncClient
+from ferryman.client.lazy_clients import LazyClient, LazySyncClient
 from ferryman.errors import DuplicateTaskError
 from ferryman.tasks import TaskRegistry
 from ferryman.tasks.task import all_made

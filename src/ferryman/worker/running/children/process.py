@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-from ferryman.importing import refuse_while_importing
+from ferryman.script_guard import refuse_while_importing
 from ferryman.worker.running.children.channel import receive_frame, send_frame
 from ferryman.worker.running.children.child_signals import held_back
 

@@ -15,11 +15,11 @@ from multiprocessing import spawn
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferryman.client.shared import SharedClients, lent_by_worker
+from ferryman.client.shared_clients import SharedClients, lent_by_worker
 from ferryman.context import WorkerContext
-from ferryman.importing import importing_for_a_task
 from ferryman.jobs import NO_SPEC
 from ferryman.lifeline import die_with_parent
+from ferryman.script_guard import importing_for_a_task
 from ferryman.tasks import Task
 from ferryman.tasks.definitions import Definition
 from ferryman.tasks.run_options import run_options

@@ -1,4 +1,4 @@
-"""Clients that are opened when they are first used: for handlers, most of which never use theirs."""
+"""Clients that connect at their first operation: for handlers, most of which never use theirs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 def same_queue(client: Client) -> dict[str, Any]:
-    """The options of another client of the same queue, here or in a child process; the client must be open."""
+    """The options for another client of the same queue, here or in a child process. `client` must be open."""
     return {
         "settings": replace(client.settings, database_url=client.address.conninfo),
         "use_local_time": client._core.use_local_time,  # noqa: SLF001 - of this package
@@ -29,7 +29,7 @@ def same_queue(client: Client) -> dict[str, Any]:
 
 
 class LazySyncClient(SyncClient):
-    """A `SyncClient` for any number of threads, which connects at its first operation and is closed for good once."""
+    """A `SyncClient` for any number of threads. It connects at its first operation; once closed, it stays closed."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -37,12 +37,12 @@ class LazySyncClient(SyncClient):
         self._is_closed = False
 
     def close(self) -> None:
-        """Close all connections. Handlers that go on all the same get an error that says so."""
+        """Close all connections. A handler that still uses the client gets an error that says so."""
         self._is_closed = True
         super().close()
 
     def start_anew(self) -> None:
-        """Be a client of this process, which was forked: a thread that was opening it did not come along."""
+        """Become a client of this forked process, where no thread is opening it."""
         self._opening = threading.Lock()
 
     def _own_pool(self) -> SyncPool:
@@ -50,16 +50,16 @@ class LazySyncClient(SyncClient):
             with self._opening:
                 if not self._is_closed:
                     self.open()
-            if self._is_closed:  # meanwhile; whoever closes does not wait for a server that is slow to answer
+            if self._is_closed:  # meanwhile: `close` does not wait for a server that is slow to answer
                 super().close()
         return super()._own_pool()
 
 
 class ReopeningSyncClient(LazySyncClient):
-    """One that connects again when it is used after `close`, which may come from any thread at any moment."""
+    """A `LazySyncClient` that connects again if it is used after `close`, which any thread may call at any moment."""
 
     def close(self) -> None:
-        """Close what is idle, and the others when they come back."""
+        """Close idle connections now, and the others when they are given back."""
         SyncClient.close(self)
 
     def _own_pool(self) -> SyncPool:
@@ -83,7 +83,7 @@ class LazyClient(Client):
         return await super()._perform(start)
 
     def close_now(self) -> None:
-        """Close what is idle, and the others when they come back; from any thread, also when the event loop is gone."""
+        """Close idle connections from any thread, even without an event loop; the others when they are given back."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close_now()

@@ -1,4 +1,4 @@
-"""The clients of an application itself: what `task.enqueue(…)` adds jobs with. Each is opened when it is first used.
+"""The clients of an application, with which `task.enqueue(…)` adds jobs. Each is opened at its first use.
 
 An async client belongs to an event loop, a blocking one to a process, and neither survives its owner:
 
@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferryman.client.asynchronous import Client
-from ferryman.client.lazy import LazyClient, ReopeningSyncClient
+from ferryman.client.lazy_clients import LazyClient, ReopeningSyncClient
 from ferryman.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class SharedClients:
-    """The clients of one application. They connect again when they are used after `close`.
+    """The clients of one application. They connect again if they are used after `close`.
 
-    They are closed when the process ends, or before, when nothing refers to the application any more.
+    They are closed when the process ends, or earlier when nothing refers to the application any more.
 
-    settings: those of the application, which are asked for when a client is made
+    settings: returns the application's settings; called when a client is made
     """
 
     def __init__(self, settings: Callable[[], Settings]) -> None:
@@ -48,7 +48,7 @@ class SharedClients:
         _all.add(self)
 
     def included_by(self, other: SharedClients) -> None:
-        """Let another application add the jobs of this one's tasks: it has included them."""
+        """Add jobs of this application's tasks with the clients of another, which has included them."""
         if other is not self:
             self.including.add(other)
 
@@ -62,7 +62,7 @@ class SharedClients:
         return self._blocking_client().add_job(job, spec, notify=notify, using=using)
 
     def close(self) -> None:
-        """Close all clients. Connections that are in use are closed when they are given back."""
+        """Close all clients. Connections in use are closed when they are given back."""
         with self._lock:
             of_loops = [*self._of_loop.values()]
             blocking = self._blocking
@@ -72,21 +72,21 @@ class SharedClients:
             blocking.close()
 
     def start_anew(self) -> None:
-        """Be those of this process, which was forked: no thread that held a lock and no event loop came along."""
+        """Become the clients of this forked process, which has neither the parent's threads nor its event loops."""
         self._lock = threading.Lock()
-        self._inherited.append(self._of_loop)  # to be collected here would wake the loops of the parent
+        self._inherited.append(self._of_loop)  # garbage collection here would wake the loops of the parent
         self._of_loop = {}
         if self._blocking is not None:
             self._blocking.start_anew()
 
     def client_of_loop(self, settings: Settings | None) -> Client:
-        """The client of the running event loop. Settings, if given, are those of a new one."""
+        """The client of the running event loop. `settings` are for a new one."""
         loop = asyncio.get_running_loop()
         known = self._of_loop.get(loop)
         return self._add_loop(loop, settings) if known is None else known.client
 
     def client_that_borrows(self, settings: Settings | None) -> Client:
-        """A client that is never opened: what it does goes over connections of callers, on any event loop."""
+        """A client that is never opened and only uses callers' connections, on any event loop."""
         if settings is not None:
             return Client(settings=settings)
         if self._borrowing is None:
@@ -94,7 +94,7 @@ class SharedClients:
         return self._borrowing
 
     def blocking_client(self) -> SyncClient:
-        """The client of all threads."""
+        """The blocking client, which all threads share."""
         client = self._blocking
         if client is None:
             with self._lock:
@@ -105,7 +105,7 @@ class SharedClients:
         return client
 
     def owners(self) -> set[SharedClients]:
-        """Those of all applications that have included this one and are not included themselves."""
+        """The clients of every application that includes this one and is not included itself."""
         found, seen, waiting = set(), set(), [self]
         while waiting:
             each = waiting.pop()
@@ -123,7 +123,7 @@ class SharedClients:
             owner, settings = self._owner(), None
         elif worker.client is not None and worker.loop is asyncio.get_running_loop():
             return worker.client
-        else:  # a handler that has an event loop of its own
+        else:  # a handler with its own event loop
             owner, settings = worker.owner, worker.settings
         return owner.client_of_loop(settings) if using is None else owner.client_that_borrows(settings)
 
@@ -134,14 +134,14 @@ class SharedClients:
         return self._owner().blocking_client()
 
     def _owner(self) -> SharedClients:
-        """Those of the application that has included this one in the end; its own if none has."""
+        """The clients of the outermost application that includes this one; its own if none does."""
         if not self.including:
             return self
         owners = self.owners()
         if len(owners) > 1:
             raise ConfigurationError(
-                f"{len(owners)} applications have included this task, so it is not clear which database its job "
-                f"belongs to; nothing was added. Add it with the client of one: client.add_job(task.job(…))."
+                f"{len(owners)} applications include this task, so it is not clear which database its job belongs to. "
+                f"Nothing was added. Add it with the client of one application: client.add_job(task.job(…))."
             )
         return owners.pop()
 
@@ -149,7 +149,7 @@ class SharedClients:
         client = LazyClient(settings=settings or self._settings())
         end = self._forget_at_the_end_of(loop)
         with suppress(StopIteration):
-            end.__anext__().send(None)  # the loop has heard of it now, and ends it as it ends every generator
+            end.__anext__().send(None)  # now the loop knows the generator, and closes it as it closes all of them
         with self._lock:
             closed = [self._of_loop.pop(each) for each in [*self._of_loop] if each.is_closed()]
             self._of_loop[loop] = _LoopClient(client, weakref.finalize(self, client.close_now), end)
@@ -158,7 +158,7 @@ class SharedClients:
         return client
 
     async def _forget_at_the_end_of(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
-        """Close the client of a loop when that shuts down its generators, as `asyncio.run` does at its end."""
+        """Close the client of a loop when the loop shuts down its generators, as `asyncio.run` does at its end."""
         try:
             yield
         finally:
@@ -169,7 +169,7 @@ class SharedClients:
 
 
 class _LoopClient(NamedTuple):
-    """The client of an event loop, what closes it for good, and the generator that ends with the loop."""
+    """The client of an event loop, the function that closes it, and the generator that ends with the loop."""
 
     client: LazyClient
     close: Callable[[], object]
@@ -177,7 +177,7 @@ class _LoopClient(NamedTuple):
 
 
 class _Worker:
-    """The clients of a worker that is at work for an application."""
+    """The clients of a worker that runs an application's jobs."""
 
     def __init__(self, owner: SharedClients, client: Client | None, blocking_client: SyncClient) -> None:
         self.owner = owner
@@ -189,9 +189,9 @@ class _Worker:
         self._process = os.getpid()
 
     def serves(self, clients: SharedClients) -> bool:
-        """True if jobs of this application are its to add: not those of another one, nor after its end.
+        """True if the worker adds the jobs of this application: it is the worker's own, and the worker still runs.
 
-        A process that a handler has forked is not the worker either.
+        False in a process that a handler has forked.
         """
         if self.is_over or self._process != os.getpid():
             return False
@@ -199,15 +199,15 @@ class _Worker:
 
 
 _worker: ContextVar[_Worker | None] = ContextVar("ferryman_worker", default=None)
-"""The worker whose job this is. Its tasks and threads inherit it, so that no job pays for it."""
+"""The worker that runs the current job. Its tasks and threads inherit the value, so that no job pays for it."""
 _all: weakref.WeakSet[SharedClients] = weakref.WeakSet()
 
 
 @contextmanager
 def lent_by_worker(owner: SharedClients, client: Client | None, blocking_client: SyncClient) -> Iterator[None]:
-    """Let what is run in this block, and in tasks and threads that it starts, add jobs with a worker's clients.
+    """Add jobs with a worker's clients in this block, and in the tasks and threads that it starts.
 
-    client: None where there is no event loop
+    client: the worker's async client; None where there is no event loop
     """
     worker = _Worker(owner, client, blocking_client)
     token = _worker.set(worker)

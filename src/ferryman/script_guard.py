@@ -1,4 +1,4 @@
-"""Whether this process imports a module only to find a task there, as child processes of a worker do."""
+"""Keeps a script's work from being done again in a child process, which imports the script to find a task."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 importing: list[str] = []
-"""The module that is being imported. One per process: an import is one, too."""
+"""The modules that this process is importing to find a task there."""
 
 
 def refuse_while_importing(act: str = "starts a worker") -> None:
-    """Raise `TaskError` if this is a child that imports a task's module: a script's work must not be done there again.
+    """Raise `TaskError` if this child process is importing the module of a task.
 
     A script that starts its worker, or adds jobs, without `if __name__ == "__main__":` would do so in each child.
 
-    act: what the module does
+    act: what the module does: "starts a worker"
     """
     if importing:
         raise TaskError(
@@ -30,7 +30,7 @@ def refuse_while_importing(act: str = "starts a worker") -> None:
 
 @contextmanager
 def importing_for_a_task(name: str) -> Iterator[None]:
-    """Remember, for as long as the block lasts, that a module is imported because a task lives there."""
+    """Note for the duration of the block that a module is imported to find a task."""
     importing.append(name)
     try:
         yield
