@@ -232,7 +232,7 @@ class Line:
 
     async def fetch(self, call: Call) -> Sequence[Row]:
         rows = self._database.fetch(call)
-        is_followed = call.statement is ClaimStatement.PLAIN.value and len(rows) == 1
+        is_followed = call.statement is ClaimStatement.PLAIN.value.statement and len(rows) == 1
         if self.loses_reply and not is_followed:
             raise DatabaseUnavailableError("the reply was lost")
         return rows

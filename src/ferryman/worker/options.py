@@ -274,15 +274,6 @@ class WorkerOptions:
         return problems
 
 
-def _unless(is_fine: bool, problem: str) -> Sequence[str]:
-    return [] if is_fine else [f"local_queue.{problem}"]
-
-
-def _refuse(problems: Sequence[str]) -> None:
-    if problems:
-        raise ConfigurationError("; ".join(problems))
-
-
 class WorkerChoices(TypedDict, total=False):
     """The keywords of `Worker`, for type checkers: those of `WorkerOptions`, which describes them."""
 
@@ -317,3 +308,12 @@ class WorkerChoices(TypedDict, total=False):
     sweep_interval: timedelta | None
     sweep_threshold: timedelta | None
     recovery_delay: timedelta | None
+
+
+def _unless(is_fine: bool, problem: str) -> Sequence[str]:
+    return [] if is_fine else [f"local_queue.{problem}"]
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        raise ConfigurationError("; ".join(problems))

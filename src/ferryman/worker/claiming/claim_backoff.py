@@ -1,7 +1,7 @@
-"""Claims that announcements cause and that find nothing: many of them are spaced out.
+"""Spaces out claims that announcements cause and that find nothing.
 
-Anyone who may connect to the database may announce jobs, as often as they like, and among many workers most
-announcements concern another one. A worker that finds jobs is never held up.
+Every role that may connect to the database may announce jobs, as often as it likes, and among many workers most
+announcements are about a job that another one takes. A worker that finds jobs is never held up.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BURST = 40
-"""So many claims in a row may find nothing without any pause."""
+"""How many claims in a row may find nothing before there are pauses."""
 PER_SECOND = 40.0
+"""How many claims per second may find nothing after that."""
 
 
 class ClaimBackoff:
-    """Knows how soon the next claim may follow an announcement."""
+    """How soon the next claim may follow an announcement."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
