@@ -113,6 +113,7 @@ async def test_a_worker_behind_a_pooler_does_not_listen_and_says_so_once(
         for number in (1, 2):
             await client.add_raw_job("work")
             await until(lambda number=number: len(ran) == number, "the job is found by polling")
+        await until(lambda: logged(caplog, "not_listening"), "the worker notices the pooler")
 
     assert channels_listened_to(pooler) == []
     assert len(logged(caplog, "not_listening")) == 1

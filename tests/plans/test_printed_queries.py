@@ -68,7 +68,7 @@ def _answers(cursor: psycopg.Cursor) -> str:
     lines = []
     while True:
         if cursor.description:
-            lines += [str(value) for (value,) in cursor.fetchall()]
+            lines += [str(value) for row in cursor.fetchall() for value in row]
         if not cursor.nextset():
             return "\n".join(lines)
 

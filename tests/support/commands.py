@@ -31,7 +31,7 @@ LONG_STORM = "\nimport ferryman.worker.stopping\n\nferryman.worker.stopping.SECO
 WHOLE_LINES = {"PYTHONUNBUFFERED": ""}
 """What a process prints comes in one piece: unbuffered, the words of several processes would be mixed."""
 JSON_LOGS = {"FERRYMAN_LOG_FORMAT": "json"}
-STARTED = r"worker \S+ runs \d+ tasks?"
+STARTED = r"worker \S+ started with \d+ tasks?"
 """What a worker that logs for people says first."""
 
 

@@ -54,9 +54,9 @@ def for_psql(statement: Statement, schema: SchemaName) -> Iterator[str]:
         yield sent(statement, schema)
         return
     yield "-- The settings of a worker's session; see steady_plans.sql."
-    yield from (
-        f"select {each};" for each in _SETTING.findall(load_statement("ferryman.database", "steady_plans").source)
-    )
+    settings = _SETTING.findall(load_statement("ferryman.database", "steady_plans").source)
+    yield "select"
+    yield ",\n".join(f"    {setting}" for setting in settings) + ";"
     yield ""
     yield f"prepare {statement.name} as"
     yield f"{sent(statement, schema).rstrip(';')};"
