@@ -31,11 +31,16 @@ class App:
     Settings that you leave out are read from the environment and from pyproject.toml when the database is first needed,
     so an application can be imported anywhere.
 
-    database_url: a PostgreSQL URL or libpq connection string (default: DATABASE_URL, then libpq's PG* variables)
-    schema: the schema that holds the queue (default: graphile_worker)
-    max_payload_bytes: the largest payload that may be added (default: 1 MiB)
-    tracing: False hides its jobs from OpenTelemetry, which sees them if the program has loaded it (default: True)
-    worker: options for `ferryman worker`: hooks, extensions, a local queue, …; its command line overrides them
+    Each default below is used if neither a variable nor `[tool.ferryman]` in pyproject.toml has the setting.
+
+    database_url: a PostgreSQL URL or libpq connection string; variable DATABASE_URL (default: libpq's PG* variables)
+    schema: the schema that holds the queue; variable FERRYMAN_SCHEMA or GRAPHILE_WORKER_SCHEMA (default:
+        graphile_worker)
+    max_payload_bytes: the largest payload that may be added; variable FERRYMAN_MAX_PAYLOAD_BYTES (default: 1 MiB)
+    tracing: False hides its jobs from OpenTelemetry, which sees them if the program has loaded it; variable
+        FERRYMAN_TRACING (default: True)
+    worker: options of its workers: hooks, extensions, a local queue, …; keywords of `Worker` and the command line of
+        `ferryman worker` override them
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Every exception that Ferryman raises.
+"""The exceptions of Ferryman, all but those that a handler raises: `Retry`, `Fail` and `Snooze`.
 
 FerrymanError
 ├── ConfigurationError            a setting is missing, unknown, or contradicts another
@@ -36,7 +36,7 @@ from typing import Self
 
 
 class FerrymanError(Exception):
-    """The base class of every error that Ferryman raises on purpose."""
+    """The base class of Ferryman's exceptions. Some wrong arguments are a plain `TypeError` or `ValueError`."""
 
 
 class ConfigurationError(FerrymanError):

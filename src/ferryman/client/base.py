@@ -89,7 +89,8 @@ class BaseClient:
     """Settings of a client.
 
     database_url: where the database is; default: DATABASE_URL, pyproject.toml, or libpq's PG* variables
-    schema: the schema that holds the queue; default: FERRYMAN_SCHEMA, or `graphile_worker`
+    schema: the schema that holds the queue; default: FERRYMAN_SCHEMA, GRAPHILE_WORKER_SCHEMA, pyproject.toml, or
+        `graphile_worker`
     tasks: the tasks of an application; `App.client()` gives its own
     use_local_time: give jobs without a `run_at` the time of this machine, not of the database
     max_connections: how many connections may be open at once

@@ -1,4 +1,4 @@
-"""Health checks of a queue and its database: they change nothing, and report findings."""
+"""Health checks of a queue and its database, which change nothing, and `tuning`, which alters an index."""
 
 from ferryman.health.report import Finding, HealthReport, Repair, Repaired, Severity
 from ferryman.health.thresholds import HealthLimits

@@ -110,12 +110,12 @@ for _answer in (_Default, _Reschedule, _FailWithBackoff, _Skip):
 
 
 class FailureReason(Enum):
-    """Why an attempt did not succeed."""
+    """Why a job was interrupted, as `JobInterrupted` and `JobRecovery` say it."""
 
     TASK_ERROR = "task_error"
-    """The task raised an exception."""
+    """The task raised an exception. No event has this: `JobFail` and `JobPermanentlyFail` report it."""
     TASK_PANIC = "task_panic"
-    """The task brought down the process that it ran in, such as its child process."""
+    """The task brought down the process that it ran in. A name of Rust's, which no event has."""
     SHUTDOWN_ABORTED = "shutdown_aborted"
     """The worker shut down, and the task did not finish within the grace period."""
     WORKER_CRASHED = "worker_crashed"

@@ -51,7 +51,7 @@ class WorkerStart(Observer, frozen=True, kw_only=True):
 
 
 class WorkerShutdown(Observer, frozen=True, kw_only=True):
-    """A worker has settled all its claims, and is about to exit."""
+    """A worker has written its outcomes, or has run out of time to write them, and is about to exit."""
 
     client: Client
     worker_id: str

@@ -1,1 +1,1 @@
-"""Tracing of jobs. Uses only public names, and is loaded only if the tracing library is installed."""
+"""Tracing of jobs. Loaded only if the program has loaded the tracing library; see `ferryman.traces.find_tracing`."""

@@ -142,7 +142,8 @@ class WorkerOptions:
     forbidden_flags: jobs with any of these are left to others; a list, or a function that is asked before each claim
     durable_claims: False starts jobs before their claim is on the server's disk. They start sooner, and run twice if
         the server crashes at that moment; jobs of named queues never do
-    max_connections: how many database connections the worker may use, the listening one aside
+    max_connections: the most database connections that its pool opens; listening, heartbeats, blocking handlers and
+        child processes have others
     complete_job_batch_delay, fail_job_batch_delay: how long to gather settlements before they are written. Without,
         whatever gathers while one write is under way goes with the next
     local_queue: claim jobs ahead of the free slots; see docs/local-queue.md (default: claim what can start at once)

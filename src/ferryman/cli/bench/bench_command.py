@@ -75,7 +75,7 @@ MOST_MILLISECONDS = 60_000.0
     "--max-connections",
     type=CONNECTIONS,
     metavar="N",
-    help="Database connections of the worker, without the listening one.  [default: 10]",
+    help="The most connections in the worker's pool; listening and heartbeats use two more.  [default: 10]",
 )
 @click.option("--database-url", metavar="URL", help="Database URL.  [default: DATABASE_URL or PG*]")
 @click.option(

@@ -127,7 +127,7 @@ _OPTIONS = [
         "--max-connections",
         type=CONNECTIONS,
         metavar="N",
-        help="Database connections of each process, without the listening one.  [default: 10]",
+        help="The most connections in the pool of each process; listening and heartbeats use two more.  [default: 10]",
     ),
     click.option(
         "--max-jobs",

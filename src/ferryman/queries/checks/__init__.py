@@ -1,6 +1,7 @@
 """Statements that check the health of a queue and of its database, and that repair what can be repaired.
 
-Each file says which columns come back. The names are nouns, so callers import the folder: `checks.server()`.
+Each file says which columns come back. Most names say nothing by themselves, so callers import the folder:
+`checks.server()`.
 """
 
 from __future__ import annotations
