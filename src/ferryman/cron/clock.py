@@ -28,7 +28,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     async def sleep_until(self, moment: datetime) -> None:
-        """Return at this moment, but never later than it seemed at first: the clock can be set back meanwhile."""
+        """Return at this moment. If the clock is set back meanwhile, wait no longer than it seemed at the call."""
         loop = asyncio.get_running_loop()
         latest = loop.time() + (moment - self.now()).total_seconds()
         while (left := min((moment - self.now()).total_seconds(), latest - loop.time())) > 0:  # noqa: ASYNC110 - clocks announce nothing

@@ -46,7 +46,7 @@ class ConnectPatience:
         self.seconds = round(min(self._longest, max(self._shortest, 2 * seconds)))
 
     def took(self, seconds: float) -> None:
-        """Allow less if a login was quick. A slow one may have tried a host before that is gone, so it says nothing."""
+        """Allow less if a login was quick. A slow one changes nothing: it may first have tried a host that is gone."""
         self.seconds = min(self.seconds, round(max(self._shortest, 2 * seconds)))
 
     def failed(self, error: BaseException) -> None:

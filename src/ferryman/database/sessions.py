@@ -60,7 +60,7 @@ class AsyncSession:
         self._is_stale = False
         self._borrowed: AbstractAsyncContextManager[Any] | None = None
         self.may_repeat = True
-        """False once a step cannot be undone, as in the caller's transaction, or repeats itself."""
+        """False after a step that must not be repeated: in the caller's transaction, or by itself (`Repeat`)."""
 
     async def run(self, steps: Steps[R]) -> R:
         """Carry out the steps; commit at the end, roll back if they raise."""

@@ -44,7 +44,7 @@ class Style(Enum):
 class Statement:
     """One SQL file. Its text is read at once, so that a running program never mixes two releases.
 
-    Most statements are never sent by one program. What takes time is therefore left until one is.
+    A program sends few of all statements. So the slow work on a statement is done when it is first sent.
 
     is_qualified: whether it means the same with any search_path, as do the functions that it calls
     """

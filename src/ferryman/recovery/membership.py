@@ -1,4 +1,4 @@
-"""A worker's row among the registered workers: added once for each id, and never added again."""
+"""A worker's row among the registered workers. An id is registered once. A swept worker comes back under another id."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ class ObservedTime:
     An answer that takes much longer than usual shows that the database was held up, perhaps since the answer before.
     The time before such a look does not count either, but what was observed earlier does.
 
-    Not every question is a look. The answer to any other shows as well that neither side is held up; otherwise two
-    questions between two looks would pass for a gap where answers are slow. Their round trips do not count either.
+    The answer to a statement that is no look also proves that neither side is held up. Without it, a slow statement
+    between two looks would seem to be a gap. Its round trip does not count as observed time.
     """
 
     def __init__(self, longest_gap: float) -> None:
@@ -144,7 +144,8 @@ class SilenceObserver:
 
     grace: how long after losing its session lock, without a heartbeat, a worker is dead; starts anew after each gap
     silences: how long a worker must be silent to be reported, and to be reported again; ascending. Gaps do not reset
-        this time, but no worker is silent too long sooner than `settling` after a gap: it needs time to reconnect
+        this time
+    settling: for how long after a gap no silence is reported, since workers need time to reconnect
     longest_gap: if more time passes between two looks, something was missed
     """
 

@@ -69,7 +69,7 @@ class Rhythm:
 
     @property
     def settling(self) -> float:
-        """How long workers get to reconnect after an outage."""
+        """How long workers have to reconnect after an outage before they can be declared dead."""
         return min(LONGEST_SETTLING_SECONDS, self.silent_after / 2) if self.grace is None else self.grace
 
     @property

@@ -86,7 +86,11 @@ async def persist(duty: Duty, name: str, stop: Stopping) -> None:
 
 
 def _is_cancelled() -> bool:
-    """True if the running task was cancelled. Not inline: a task whose own frame names it waits for a collection."""
+    """True if the running task was cancelled.
+
+    A function of its own: a coroutine that keeps its task in a local variable is a cycle, freed only by the garbage
+    collector.
+    """
     task = asyncio.current_task()
     return task is None or bool(task.cancelling())
 

@@ -84,11 +84,11 @@ class Worker:
         )
 
     async def run(self) -> None:
-        """Run jobs until told to stop, or until `max_jobs` or `max_memory` is reached. Trouble with the database never
-        ends it.
+        """Run jobs until told to stop, or until `max_jobs` or `max_memory` is reached.
 
-        What can end it: a database that cannot be reached at the start, and a schema that somebody has migrated to a
-        revision which this version does not support. Running jobs are settled before the error is raised.
+        Once it has started, trouble with the database never ends it. At the start, a database that cannot be reached
+        does. A schema that was migrated to a revision which this version does not support ends it at any time; running
+        jobs are settled before the error is raised.
         """
         await self._live(once=False)
 

@@ -5,8 +5,8 @@
 -- Returns one row: the places of the jobs that were added, their ids, and the names of crontabs that are not known, or no
 -- longer known, whose jobs were not added.
 --
--- The worker that moves last_execution of a crontab to a minute owns all minutes up to it that come later than the one before;
--- that is Node's rule too.
+-- The worker that moves last_execution of a crontab adds the jobs of all minutes after the old value, up to the new one. Node
+-- has the same rule.
 --
 -- Locks: first the stored schedules among them, FOR SHARE, so that one that was paused, changed or removed since it was read
 -- adds nothing, and a session that does that next waits for this transaction. Then the rows of known crontabs, in the order

@@ -60,7 +60,7 @@ class Claimer:
     async def claim(self, wanted: int, lender: Lender | None = None, *, is_announced: bool = False) -> Claimed:
         """Claim at most `wanted` jobs.
 
-        lender: has completions that the statement can write along; asked last of all
+        lender: has completions that the statement can write along; asked just before the statement is sent
         is_announced: True if new jobs were announced
         """
         claimed = await self._claim_once(wanted, lender, is_announced=is_announced)

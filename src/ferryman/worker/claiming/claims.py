@@ -44,7 +44,8 @@ class Claim(msgspec.Struct, gc=False, eq=False):
     token: int
     """When it was claimed, in microseconds: with the worker's id, the fence of every settlement.
 
-    The lock of a long job is renewed. Its token is one of `keys` then, and which one, only the database knows.
+    The lock of a long job is renewed. After a renewal the row has one of the tokens in `keys`; only the database knows
+    which.
     """
     worker_id: str
     """The worker's id at the claim; it may have another since."""

@@ -68,9 +68,10 @@ class DirectSource:
         return None
 
     def slot_freed(self) -> None:
-        """Take note that a job has ended. If all due jobs are claimed, and others would be announced, nothing follows.
+        """Take note that a job has ended.
 
-        Unless its completion would have to wait: a claim takes it along.
+        Claims again only if the source waits for a slot, or if completions are being written: then a claim takes this
+        one along.
         """
         self._has_slot_ended = True
         if self._waits_for_slots or self._settler.is_completing:

@@ -6,8 +6,8 @@ the claims that it knows. It looks several times: a request may lie in the netwo
 later.
 
 Times are not compared: after a failover the clock of the database may have gone back, and a lost claim is then older
-than the last one that came through. Only under an id that the worker no longer has, claims up to the newest that it had
-heard of are left alone: whatever it held then belongs to the sweep that took its jobs.
+than the last one that came through. For an id that it has lost, it leaves alone all claims up to the newest one that
+came through: the sweep deals with those.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Chooses which claim statement is sent, and how many jobs it looks at.
 
-Mostly the first jobs of the table are, and none of them has a queue: the cheapest claim will do, and looks at few more
-jobs than it wants. It is tried when there are likely to be jobs. When it brings too few, because others are faster or
-the first jobs are not for this worker, the next claims look further: first among jobs with queues too, then at more of
-the same, then by task, then by task and ever further. After a while it is tried whether less will do again.
+Mostly the first jobs of the table are due and for this worker, and none has a queue: then the cheapest claim will do,
+which looks at few more jobs than it wants. It is tried when there are likely to be jobs. When it brings too few,
+because others are faster or the first jobs are not for this worker, the next claims look further: first among jobs with
+queues too, then at more of the same, then by task, then by task and ever further. After a while it is tried whether
+less will do again.
 
 Nothing is kept that could be out of date: every claim looks at what the table holds by then.
 """

@@ -47,7 +47,7 @@ class Slots:
     concurrency: how many slots there are
     tasks: finds the task of a claim
     guard: says whether a job may be started
-    identity: the name of the worker; what was claimed in another is lost
+    identity: the worker's id; claims made under an earlier id are lost
     marks: where the start of a job is marked, for those that need it; None if no job does
     suspects: makes room for jobs that must run alone; None if no job must
     """

@@ -36,7 +36,7 @@ class StartMarks:
     """Writes start marks, and says which jobs may start.
 
     default: the policy of tasks that have none; None if the worker starts all that it claims
-    listed: claims that others know not to have started
+    listed: the claims on the worker's list of unstarted jobs, which sweepers read
     """
 
     def __init__(self, database: TimedDatabase, default: OnCrash | None, *, listed: Container[Claim] = ()) -> None:

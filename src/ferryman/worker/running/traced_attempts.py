@@ -30,7 +30,7 @@ LOST = "LeaseLostError: this worker was declared dead and lost the job; its outc
 class TracedAttempts:
     """Wraps attempts, so that each is watched from before its hooks until its outcome is known.
 
-    identity: the name of the worker; what was claimed in another is lost
+    identity: the worker's id; claims made under an earlier id are lost
     """
 
     def __init__(self, tracing: Tracing, identity: Identity) -> None:

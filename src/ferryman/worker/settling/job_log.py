@@ -34,7 +34,7 @@ class JobLog:
 
     @property
     def wants_completed(self) -> bool:
-        """True if jobs that complete are logged. Asked once per write, so that other workers pay nothing per job."""
+        """True if jobs that complete are logged. Asked once per write; if they are not, each costs nothing here."""
         return logger.isEnabledFor(self._level)
 
     def refused(self, claim: Claim) -> None:

@@ -126,7 +126,7 @@ def claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
 def as_written(settlements: Sequence[Settlement], written: Mapping[int, bool]) -> Sequence[Settlement]:
     """Add to settlements what only the database knows: whether failed jobs have an attempt left.
 
-    A job that was taken over or removed while it ran has none.
+    A superseded job has none.
     """
     if not any(written.values()):
         return settlements

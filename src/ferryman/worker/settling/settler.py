@@ -53,7 +53,7 @@ class Follower(Protocol):
 class Settler:
     """Takes outcomes, and tells its followers of each one after it was written, or refused because the claim was lost.
 
-    lends: whether claims ask for completions to write in passing, whenever there are any
+    lends: True if claim statements may write plain completions along
     """
 
     def __init__(

@@ -49,7 +49,8 @@ class SettlementWriter(Protocol):
     async def write(self, settlements: Sequence[Settlement], *, skips: bool) -> Written:
         """Write these with one statement. All of them were claimed in one name.
 
-        skips: leave out rows that others hold. Otherwise it may give up on them instead, and have written nothing
+        skips: True leaves out rows that other sessions have locked; they come back as `held`. False may raise an error
+            because of such rows; then nothing was written
         """
         ...
 
@@ -184,7 +185,7 @@ class ReleaseWriter(FencedWriter):
 
 
 class HandlerCompletionWriter(ReleaseWriter):
-    """Gives back the jobs that handlers said to complete and that are still there; the others are done."""
+    """Settles jobs that handlers completed in their own transactions: gives back those that are still there."""
 
     duty = "checking jobs that were completed by their handlers"
 
