@@ -67,7 +67,7 @@ class Actions:
         self.dead: dict[str, Dead] = {}
         self.is_away = False
         self.observer = SilenceObserver(
-            grace=GRACE, silences=[CLAIMED_THRESHOLD], settling=GRACE, longest_gap=2.0 * LOOK
+            grace=GRACE, silences=[CLAIMED_THRESHOLD], reconnect_time=GRACE, longest_gap=2.0 * LOOK
         )
         self.model_observer = ModelObserver(GRACE, 2.0 * LOOK)
         self.reports: dict[Claim, tuple[Outcome, bool]] = {}

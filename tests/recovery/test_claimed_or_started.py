@@ -9,7 +9,7 @@ import pytest
 
 from ferryman.database.sessions import AsyncSession
 from ferryman.queries.attempt import mark_started
-from ferryman.queries.claim import list_waiting
+from ferryman.queries.claim import record_waiting
 from ferryman.recovery.config import WorkerRecoveryConfig
 from ferryman.recovery.membership import worker_metadata
 from tests.support.sweeps import seen, sweep_as_worker
@@ -127,7 +127,7 @@ async def wait_for_list(client: Client, worker_id: str, *claims: tuple[int, int]
     """Say what waits, as a worker does."""
 
     def steps() -> Steps[None]:
-        yield list_waiting(worker_id, claims)
+        yield record_waiting(worker_id, claims)
 
     await AsyncSession(lambda: client.pool, client.schema).run(steps())
 

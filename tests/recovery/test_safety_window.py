@@ -77,7 +77,8 @@ def test_a_swept_worker_has_no_lease_until_it_is_registered_again() -> None:
 )
 @settings(deadline=None, derandomize=True)
 def test_it_ends_before_an_observer_can_act(looks: list[float], proved_at: float, answer_after: float) -> None:
-    window, observer = make_window(), SilenceObserver(grace=10.0, silences=[300.0], settling=10.0, longest_gap=4.0)
+    window = make_window()
+    observer = SilenceObserver(grace=10.0, silences=[300.0], reconnect_time=10.0, longest_gap=4.0)
     window.beaten(0.0)
     window.proved(proved_at)
     now = 0.0
@@ -111,7 +112,7 @@ def test_a_new_connection_may_take_as_long_as_the_grace_allows(grace: int | None
 def test_a_threshold_of_two_heartbeats_leaves_time_to_work(threshold: float) -> None:
     beat, silent_after = timedelta(seconds=threshold / 2), timedelta(seconds=threshold)
     rhythm = Rhythm.of(RecoverySettings(enabled=True, heartbeat_interval=beat, sweep_threshold=silent_after))
-    window = SafetyWindow(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
+    window = SafetyWindow(threshold=rhythm.silent_after, grace=rhythm.reconnect_time, margin=rhythm.margin)
     window.begin(has_session=False)
     window.beaten(0.0)
 

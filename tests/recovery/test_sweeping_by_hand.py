@@ -14,7 +14,7 @@ from ferryman import App, Client, SweepStaleWorkersOptions
 from ferryman.database.steps import Wait
 from ferryman.hooks import HookRegistry, JobRecovery, JobRecoveryResult
 from ferryman.recovery import silence_check
-from ferryman.recovery.rhythm import LONGEST_SETTLING_SECONDS
+from ferryman.recovery.rhythm import LONGEST_RECONNECT_SECONDS
 from ferryman.recovery.silence_check import still_silent
 from tests.support.beats import QUICK
 from tests.support.fleet import idle_app
@@ -110,7 +110,7 @@ async def test_a_worker_that_runs_once_waits_less_for_a_dead_one_whose_jobs_a_ho
     long_up: str, tables: Tables, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its silence was watched before. A worker that sends a heartbeat in between is watched anew."""
-    monkeypatch.setattr(silence_check, "LONGEST_SETTLING_SECONDS", 0.1)
+    monkeypatch.setattr(silence_check, "LONGEST_RECONNECT_SECONDS", 0.1)
     caplog.set_level("INFO", "ferryman.recovery")
     hooks, asked = HookRegistry(), []
 
@@ -145,7 +145,7 @@ def test_however_much_silence_was_noted_a_sweep_by_hand_watches_for_some_seconds
             now, watched = now + step.seconds, watched + step.seconds
             next(looks)
     assert ended.value.value == (set() if beats_again else {"other"})
-    assert beats_again or watched == pytest.approx(LONGEST_SETTLING_SECONDS, abs=0.1)
+    assert beats_again or watched == pytest.approx(LONGEST_RECONNECT_SECONDS, abs=0.1)
 
 
 async def test_a_dry_run_watches_and_writes_nothing_down(sweeper: Client, tables: Tables) -> None:

@@ -203,7 +203,7 @@ def test_an_idle_observer_asks_the_database_every_two_seconds() -> None:
 
 
 def make_observer() -> SilenceObserver:
-    return SilenceObserver(grace=10.0, silences=[120.0], settling=10.0, longest_gap=4.0)
+    return SilenceObserver(grace=10.0, silences=[120.0], reconnect_time=10.0, longest_gap=4.0)
 
 
 def look(observer: SilenceObserver, at: float, *signs: Sign, is_full: bool = False) -> list[Dead]:

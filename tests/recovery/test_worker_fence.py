@@ -55,7 +55,7 @@ async def test_while_no_beat_is_confirmed_nothing_is_started_from_the_local_queu
             assert {job.locked_by for job in fleet.jobs()} == {first_id}
             network.new_connections = Fate.REFUSED
             network.reset()
-            await until(lambda: inside(worker).is_fenced, "the worker fences itself")
+            await until(lambda: inside(worker).may_be_dead, "the worker fences itself")
             gate.set()
             if is_swept:
                 async with running(worker_of(idle_app(fleet.dsn), recovery=recovery_of(PATIENT))):

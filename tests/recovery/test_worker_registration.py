@@ -53,7 +53,7 @@ async def test_a_worker_registers_itself_and_says_what_it_is(app: App, client: C
     app.task(nothing.function, identifier="payment", on_crash="fail", max_crashes=None)
     worker = worker_of(app, recovery=recovery_of(), concurrency=7, local_queue=LocalQueueConfig())
     async with running(worker):
-        await until(lambda: inside(worker).is_alive and not inside(worker).is_fenced, "the worker is registered")
+        await until(lambda: inside(worker).is_alive and not inside(worker).may_be_dead, "the worker is registered")
         [active] = await client.list_active_workers(timedelta(minutes=1))
     assert active.worker_id == worker.worker_id
     assert worker.worker_id.startswith("ferryman-")
@@ -184,7 +184,7 @@ async def test_a_worker_without_recovery_registers_nothing_and_its_locks_are_nev
 async def test_a_worker_that_is_given_no_config_registers_and_recovers(app: App, client: Client) -> None:
     worker = Worker(app, listen_os_shutdown_signals=False)
     async with running(worker):
-        await until(lambda: inside(worker).is_alive and not inside(worker).is_fenced, "the worker is registered")
+        await until(lambda: inside(worker).is_alive and not inside(worker).may_be_dead, "the worker is registered")
         [active] = await client.list_active_workers()
     assert active.worker_id == worker.worker_id
     assert WorkerOptions().recovery == Plan(target="app").options(App(), hooks=HookRegistry()).recovery

@@ -109,7 +109,7 @@ async def test_a_worker_that_thaws_starts_nothing_that_it_claimed_before_it_was_
             while client.sweep_stale_workers(options).recovered_count < JOBS:
                 assert time.monotonic() < ends_at, "never happened: the worker is swept"
                 time.sleep(0.01)
-        while worker.worker_id == swept_id or inside(worker).is_fenced:
+        while worker.worker_id == swept_id or inside(worker).may_be_dead:
             assert time.monotonic() < ends_at, "never happened: the worker is safe under another id"
             time.sleep(0.01)
 
@@ -144,7 +144,7 @@ async def test_a_machine_that_was_suspended_starts_nothing_before_the_database_h
         started.append(ctx.job.id)
         if len(started) == 1:
             inside(worker).suspend(3_600)
-            assert inside(worker).is_fenced
+            assert inside(worker).may_be_dead
         await gate.wait()
 
     jobs = await fleet.add("work", count=JOBS)

@@ -139,8 +139,8 @@ async def test_a_claim_that_comes_back_after_the_worker_was_told_to_stop_leaves_
 async def test_a_claim_that_comes_back_to_a_worker_that_may_be_dead_leaves_the_order_as_it_was(
     turns: Turns, tables: Tables, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_fenced = False
-    monkeypatch.setattr(StartGuard, "is_fenced", property(lambda _: is_fenced))
+    may_be_dead = False
+    monkeypatch.setattr(StartGuard, "may_be_dead", property(lambda _: may_be_dead))
     due = turns.add()
     recovery = WorkerRecoveryConfig(enabled=True)  # which sweeps once a minute, and beats too seldom to get in between
 
@@ -148,11 +148,11 @@ async def test_a_claim_that_comes_back_to_a_worker_that_may_be_dead_leaves_the_o
         holder.execute("lock table graphile_worker._private_job_queues in access exclusive mode")
         async with running(worker_of(turns.app, recovery=recovery)):
             await until(lambda: somebody_waits_for_a_lock(tables.connection), "the claim is under way")
-            is_fenced = True
+            may_be_dead = True
             holder.commit()
             await until(turns.is_given_back, "the first job is given back")
             assert (turns.ran, turns.due()) == ([], due)
-            is_fenced = False
+            may_be_dead = False
             await until(lambda: len(turns.ran) == len(ORDER), "all have run")
 
     assert turns.ran == ORDER

@@ -123,9 +123,9 @@ class Inside:
         return self.is_alive and self._parts.listener is not None and self._parts.listener.is_listening
 
     @property
-    def is_fenced(self) -> bool:
+    def may_be_dead(self) -> bool:
         """Whether others may take it for dead."""
-        return self._parts.guard.is_fenced
+        return self._parts.guard.may_be_dead
 
     def suspend(self, seconds: float) -> None:
         """Let the clock of its safety window go on by so much, as if the machine had been suspended for as long."""

@@ -12,7 +12,7 @@ import pytest
 
 from ferryman import JobSpec, Snooze
 from ferryman.hooks import HookRegistry, JobComplete
-from ferryman.worker.settling.job_log import next_run, told_seconds
+from ferryman.worker.settling.job_log import format_seconds, next_run
 from tests.support.logs import logged
 from tests.support.workers import run_all, running, worker_of
 
@@ -40,7 +40,7 @@ async def test_a_job_that_completes_is_one_line_with_its_duration(
 
     [line] = logged(caplog, "job_completed", job_id=greeting.id, task="greet", attempt=1)
     assert line.levelno == LEVEL_OF[log_jobs]
-    assert line.getMessage() == f"job {greeting.id} (greet) completed in {told_seconds(line.seconds)}"
+    assert line.getMessage() == f"job {greeting.id} (greet) completed in {format_seconds(line.seconds)}"
     [line] = logged(caplog, "job_snoozed", job_id=snoozed.id)
     assert line.levelno == LEVEL_OF[log_jobs]
     assert line.getMessage().endswith("(in 2 h)")
@@ -147,7 +147,7 @@ async def test_each_step_of_a_shutdown_is_one_line(app: App, client: Client, cap
 
 
 def test_durations_are_told_for_people() -> None:
-    told = [told_seconds(seconds) for seconds in (0.0004, 0.0123, 0.9996, 1.5, 59.96, 200, 7500, 7200, 259_200)]
+    told = [format_seconds(seconds) for seconds in (0.0004, 0.0123, 0.9996, 1.5, 59.96, 200, 7500, 7200, 259_200)]
     assert told == ["0.4 ms", "12 ms", "1 s", "1.5 s", "1 min", "3 min 20 s", "2 h 5 min", "2 h", "3 days"]
 
 

@@ -101,7 +101,7 @@ async def test_what_a_worker_says_of_its_tasks_covers_their_old_names_and_no_tas
 
     worker = worker_of(app, tasks=["old_send"], recovery=recovery_of())
     async with running(worker):
-        await until(lambda: inside(worker).is_alive and not inside(worker).is_fenced, "the worker is registered")
+        await until(lambda: inside(worker).is_alive and not inside(worker).may_be_dead, "the worker is registered")
         [active] = await client.list_active_workers()
         registered = connection.execute("select identifier from graphile_worker._private_tasks order by 1").fetchall()
         await until(

@@ -144,10 +144,10 @@ _WORKERS = _group(
     "List workers, and recover the jobs of dead ones.",
     "recover --dry-run",
     {
-        "list": ("commands.worker_commands:list_workers", "List registered workers, and lost ones."),
-        "recover": ("commands.worker_commands:recover", "Find dead workers and recover their jobs."),
+        "list": ("commands.registered_workers:list_workers", "List registered workers, and lost ones."),
+        "recover": ("commands.registered_workers:recover", "Find dead workers and recover their jobs."),
         "unlock": (
-            "commands.worker_commands:workers_unlock",
+            "commands.registered_workers:workers_unlock",
             "Release all locks of workers that you know are dead.",
         ),
     },
@@ -169,7 +169,7 @@ _WORKERS = _group(
         "dev": ("commands.dev:dev", "Run a private PostgreSQL and a worker that restarts when code changes."),
         "new": ("commands.local:new", "Write a small application to start from."),
         "workers": _WORKERS,
-        "unlock": ("commands.worker_commands:unlock", "Release all locks of workers that you know are dead."),
+        "unlock": ("commands.registered_workers:unlock", "Release all locks of workers that you know are dead."),
         "doctor": ("commands.doctor:doctor", "Check the queue and its database for problems, and repair them."),
         "bench": ("bench.bench_command:bench", "Measure Ferryman on your own server, and get advice."),
         "cleanup": ("commands.cleanup:cleanup", "Delete unused queues, unused tasks or failed jobs."),

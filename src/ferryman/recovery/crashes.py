@@ -37,10 +37,10 @@ Suspicion: TypeAlias = Literal["none", "crashed", "suspect", "alone"]
 
 
 class DeadWorker(msgspec.Struct, frozen=True):
-    """A worker whose jobs are to be recovered.
+    """A worker whose jobs are to be recovered: all of them, or only those that it never started.
 
     beat: its newest heartbeat, in microseconds; None if it is not registered
-    is_dead: True if all its jobs are recovered; if not, only those that it never started
+    loses_all_jobs: True if it is dead; False if it was only silent for long enough to lose jobs that it never started
     prefetches: True if it claims ahead; None if that is unknown
     on_crash: its default policy, for tasks that set none
     """
@@ -48,7 +48,7 @@ class DeadWorker(msgspec.Struct, frozen=True):
     id: str
     reason: str
     beat: int | None
-    is_dead: bool
+    loses_all_jobs: bool
     prefetches: bool | None
     on_crash: str | None
 
@@ -148,7 +148,7 @@ def decide(
     started = has_started(facts, worker)
     if started is False:
         return _unstarted(worker, rules, answer)
-    if not worker.is_dead or not rules.recover_running:
+    if not worker.loses_all_jobs or not rules.recover_running:
         return None
     suspicion = _suspicion(facts, rules, started=started)
     match answer:

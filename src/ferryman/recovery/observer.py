@@ -145,14 +145,14 @@ class SilenceObserver:
     grace: how long after losing its session lock, without a heartbeat, a worker is dead; starts anew after each gap
     silences: how long a worker must be silent to be reported, and to be reported again; ascending. Gaps do not reset
         this time
-    settling: for how long after a gap no silence is reported, since workers need time to reconnect
+    reconnect_time: for how long after a gap no silence is reported, since workers need time to reconnect
     longest_gap: if more time passes between two looks, something was missed
     """
 
-    def __init__(self, *, grace: float, silences: Sequence[float], settling: float, longest_gap: float) -> None:
+    def __init__(self, *, grace: float, silences: Sequence[float], reconnect_time: float, longest_gap: float) -> None:
         self._grace = grace
         self._silences = silences
-        self._settling = settling
+        self._reconnect_time = reconnect_time
         self._time = ObservedTime(longest_gap)
         self._lost: dict[str, Suspect] = {}
         self._silent: dict[str, Suspect] = {}
@@ -210,7 +210,7 @@ class SilenceObserver:
             )
             self._late = {sign.worker_id: sign.noted_silence for sign in signs if sign.is_old and sign.is_late}
         dead = self._over(self._lost, "session lost")
-        if is_full and self._seconds_to_settle() <= 0:
+        if is_full and self._seconds_to_reconnect() <= 0:
             lost = {one.worker_id for one in dead}
             dead += [one for one in self._over(self._silent, "silent") if one.worker_id not in lost]
         return dead
@@ -224,7 +224,7 @@ class SilenceObserver:
     def next_silent_in(self) -> float | None:
         """Seconds until a full look could find a worker silent for too long; None if none is suspect."""
         seconds = self._earliest(self._silent)
-        return None if seconds is None else max(seconds, self._seconds_to_settle())
+        return None if seconds is None else max(seconds, self._seconds_to_reconnect())
 
     def _patience_with(self, sign: Sign) -> Sequence[float]:
         # Its heartbeat interval may be longer than this worker's, and one heartbeat may be late.
@@ -250,8 +250,8 @@ class SilenceObserver:
             if (passed := suspicion.limits_passed(now))
         ]
 
-    def _seconds_to_settle(self) -> float:
-        return self._settling - (self._time.now - self._time.last_gap)
+    def _seconds_to_reconnect(self) -> float:
+        return self._reconnect_time - (self._time.now - self._time.last_gap)
 
     def _earliest(self, suspects: dict[str, Suspect]) -> float | None:
         times = (one.next_limit_in(self._time.now) for one in suspects.values())

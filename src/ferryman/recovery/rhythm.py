@@ -16,7 +16,7 @@ LOOKS_IN_A_GRACE = 4
 """Each look proves that the session is alive, which must happen several times within the grace."""
 LONGEST_MARGIN_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 2.0
-LONGEST_SETTLING_SECONDS = 10.0
+LONGEST_RECONNECT_SECONDS = 10.0
 SHORTEST_CONNECT_SECONDS, LONGEST_CONNECT_SECONDS = 5.0, 30.0
 """A slow network needs longer than a connection attempt to a dead server should take."""
 ROUND_TRIPS_IN_A_GRACE = 10
@@ -68,19 +68,19 @@ class Rhythm:
         return 2 * self.tick
 
     @property
-    def settling(self) -> float:
+    def reconnect_time(self) -> float:
         """How long workers have to reconnect after an outage before they can be declared dead."""
-        return min(LONGEST_SETTLING_SECONDS, self.silent_after / 2) if self.grace is None else self.grace
+        return min(LONGEST_RECONNECT_SECONDS, self.silent_after / 2) if self.grace is None else self.grace
 
     @property
     def margin(self) -> float:
         """How much earlier a worker stops starting jobs than another could declare it dead."""
-        return min(LONGEST_MARGIN_SECONDS, self.settling / 5, (self.silent_after - self.beat) / 2)
+        return min(LONGEST_MARGIN_SECONDS, self.reconnect_time / 5, (self.silent_after - self.beat) / 2)
 
     @property
     def longest_pause(self) -> float:
         """The longest pause between two attempts to reconnect: well within the grace that others give."""
-        return min(LONGEST_PAUSE_SECONDS, self.settling / 5)
+        return min(LONGEST_PAUSE_SECONDS, self.reconnect_time / 5)
 
     @property
     def connect_seconds(self) -> int:

@@ -31,7 +31,7 @@ class SafetyWindow:
     @classmethod
     def of(cls, rhythm: Rhythm) -> Self:
         """The window of a worker whose heartbeats have this rhythm."""
-        return cls(threshold=rhythm.silent_after, grace=rhythm.settling, margin=rhythm.margin)
+        return cls(threshold=rhythm.silent_after, grace=rhythm.reconnect_time, margin=rhythm.margin)
 
     def begin(self, *, has_session: bool) -> None:
         """Note that the worker is registered. `has_session`: whether it holds a session lock that others can miss."""

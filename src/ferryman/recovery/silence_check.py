@@ -18,7 +18,7 @@ from ferryman.database.steps import Wait
 from ferryman.queries.beat import note_silence
 from ferryman.queries.sweep import read_beats
 from ferryman.recovery.observer import Sign, SilenceObserver
-from ferryman.recovery.rhythm import LONGEST_SETTLING_SECONDS, LOOK_SECONDS
+from ferryman.recovery.rhythm import LONGEST_RECONNECT_SECONDS, LOOK_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, not
     suspects: the newest heartbeat of each, in microseconds
     notes: whether to store what was observed
     """
-    observer = SilenceObserver(grace=0.0, silences=[0.0], settling=0.0, longest_gap=2 * LOOK_SECONDS)
+    observer = SilenceObserver(grace=0.0, silences=[0.0], reconnect_time=0.0, longest_gap=2 * LOOK_SECONDS)
     has_logged = False
     while True:
         sent = clock()
@@ -49,7 +49,7 @@ def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, not
                 is_old=True,
                 beat_interval=beat_interval,
                 is_late=True,
-                noted_silence=min(noted[worker_id], max(0.0, 2 * beat_interval - LONGEST_SETTLING_SECONDS)),
+                noted_silence=min(noted[worker_id], max(0.0, 2 * beat_interval - LONGEST_RECONNECT_SECONDS)),
             )
             for worker_id, beat, last_heartbeat_at, beat_interval, _ in rows
             if suspects[worker_id] == beat

@@ -247,7 +247,7 @@ def _died(sweep: Sweep, decided: Mapping[int, tuple[CrashFacts, Decision]]) -> S
 
 def _forget(batch: SweepBatch, progress: SweepProgress) -> Steps[None]:
     """Remove dead workers that hold no job any more. Those that were only slow stay registered."""
-    dead = [worker for worker in batch.workers.values() if worker.is_dead]
+    dead = [worker for worker in batch.workers.values() if worker.loses_all_jobs]
     progress.dead_worker_ids = tuple(worker.id for worker in dead)
     if not dead:
         return
@@ -269,7 +269,7 @@ def _foreseen(
             recoveries.append(_foreseen_recovery(facts, decision, batch.workers[facts.worker_id]))
         is_last, after = batch.is_last, batch.facts[-1].job_id if batch.facts else 0
     yield Rollback()
-    worker_ids = tuple(worker.id for worker in workers if worker.is_dead)
+    worker_ids = tuple(worker.id for worker in workers if worker.loses_all_jobs)
     return SweepStaleWorkersResult(
         worker_ids=worker_ids, recoveries=tuple(recoveries), unregistered=tuple(unregistered)
     )

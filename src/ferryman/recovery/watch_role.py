@@ -52,9 +52,9 @@ class WatchRole:
         self._rhythm = rhythm
         self._key = watch_key(schema)
         self._observer = SilenceObserver(
-            grace=rhythm.settling,
+            grace=rhythm.reconnect_time,
             silences=[rhythm.silent_after, *rhythm.longer_silences],
-            settling=rhythm.settling,
+            reconnect_time=rhythm.reconnect_time,
             longest_gap=rhythm.longest_gap,
         )
         self.is_ours = False

@@ -13,10 +13,10 @@ from ferryman.client.shared_clients import lent_by_worker
 from ferryman.errors import FerrymanError
 from ferryman.hooks import ShutdownReason, WorkerInit, WorkerShutdown, WorkerStart
 from ferryman.worker.background import after_first_claim, in_background, persist
-from ferryman.worker.claiming.direct import SECONDS_TO_FLUSH
 from ferryman.worker.duties.loop_watch import LoopWatch
 from ferryman.worker.parts import Parts
-from ferryman.worker.settling.job_log import told_jobs
+from ferryman.worker.settling.job_log import format_job_count
+from ferryman.worker.stopping import SECONDS_TO_FLUSH
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -163,7 +163,7 @@ class Life:
                 logger.info(
                     "worker %s is stopping; writing the outcomes of %s",
                     self._identity.id,
-                    told_jobs(self.parts.settler.unsettled),
+                    format_job_count(self.parts.settler.unsettled),
                     extra={
                         "event": "outcomes_pending",
                         "worker_id": self._identity.id,

@@ -85,7 +85,7 @@ class SourceParts:
     @property
     def is_held_back(self) -> bool:
         """True if nothing may be claimed for now. No event says when that is over."""
-        return self.claimer.is_paused or self.guard.is_fenced or self.backlog.is_too_long
+        return self.claimer.is_paused or self.guard.may_be_dead or self.backlog.is_too_long
 
 
 def frees_work(written: Sequence[Settlement], refused: Sequence[Settlement]) -> bool:

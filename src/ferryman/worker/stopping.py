@@ -19,6 +19,8 @@ logger = logging.getLogger("ferryman.worker")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
 """Without SIGPIPE: with a handler installed, any job that writes to a closed socket would end the worker."""
+SECONDS_TO_FLUSH = 30.0
+"""How long the last outcomes may take to be written and reported, unless a second request comes."""
 SECONDS_THAT_A_STORM_LASTS = 1.0
 """Signals within this time of the first count as one: terminals and supervisors like to send several."""
 

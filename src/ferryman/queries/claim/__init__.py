@@ -118,7 +118,7 @@ def read_clock() -> Parameters:
 
 
 @query
-def list_waiting(worker_id: str, claims: Iterable[tuple[int, int]]) -> Parameters:
+def record_waiting(worker_id: str, claims: Iterable[tuple[int, int]]) -> Parameters:
     """Record which claimed jobs have not started. Returns the worker's id, unless its row is gone or is being swept.
 
     claims: pairs of job id and token

@@ -10,6 +10,7 @@ from ferryman.database.retrying import Retrying
 from ferryman.worker.alarm import Alarm
 from ferryman.worker.claiming.claim_backoff import ClaimBackoff
 from ferryman.worker.source import frees_work
+from ferryman.worker.stopping import SECONDS_TO_FLUSH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -23,7 +24,6 @@ logger = logging.getLogger("ferryman.worker")
 
 SECONDS_HELD_BACK = 0.1
 """How often to look whether claiming may continue."""
-SECONDS_TO_FLUSH = 30.0
 
 
 class DirectSource:

@@ -154,7 +154,7 @@ class LocalQueue:
     def slot_freed(self) -> None:
         """Let a slot that is free take the next job."""
         self.serve()
-        if self._guard.is_fenced:
+        if self._guard.may_be_dead:
             self._alarm.ring()  # the queue was refused, and looks again soon: no event lifts the fence
 
     def wake(self) -> None:
@@ -186,7 +186,7 @@ class LocalQueue:
 
     @property
     def _free_slots(self) -> int:
-        return 0 if self._guard.is_fenced else self._slots.free
+        return 0 if self._guard.may_be_dead else self._slots.free
 
     def _poll_now(self) -> None:
         self._set_mode(LocalQueueMode.POLLING)

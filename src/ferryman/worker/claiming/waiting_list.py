@@ -13,7 +13,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ferryman.errors import FerrymanError
-from ferryman.queries.claim import list_waiting
+from ferryman.queries.claim import record_waiting
 
 if TYPE_CHECKING:
     from ferryman.database.timed import TimedDatabase
@@ -66,7 +66,7 @@ class WaitingList:
             return
         # Before anything is sent: from here on these are marked, and those of the old list for as long as it may stand.
         self._listed = old.union(claims)
-        call = list_waiting(worker_id, [(claim.job_id, claim.token) for claim in claims])
+        call = record_waiting(worker_id, [(claim.job_id, claim.token) for claim in claims])
         try:
             rows = await self._database.fetch(call)
         except FerrymanError:  # the table of workers may have given way to a Rust worker's

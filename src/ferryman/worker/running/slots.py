@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ferryman.worker.running.suspects import SECONDS_UNTIL_NEXT_ROOM
-from ferryman.worker.settling.job_log import told_jobs
+from ferryman.worker.settling.job_log import format_job_count
 from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Unstarted
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Slots:
                 "worker %s is stopping; waiting up to %g s for %s to end",
                 self._identity.id,
                 round(grace_seconds, 1),
-                told_jobs(len(self._tasks)),
+                format_job_count(len(self._tasks)),
                 extra={"event": "worker_stopping", "worker_id": self._identity.id, "count": len(self._tasks)},
             )
         await self._wait(grace_seconds, or_hurry=True)
@@ -164,7 +164,7 @@ class Slots:
             logger.info(
                 "worker %s is stopping; cancelling %s, because the grace period is over or was cut short",
                 self._identity.id,
-                told_jobs(len(self._tasks)),
+                format_job_count(len(self._tasks)),
                 extra={"event": "jobs_cancelled", "worker_id": self._identity.id, "count": len(self._tasks)},
             )
         in_threads = {
@@ -221,7 +221,7 @@ class Slots:
 
         A claim can be older than it looks: the process may have been stopped while the reply was on its way.
         """
-        if self._stop.begun.is_set() or self._guard.is_fenced:
+        if self._stop.begun.is_set() or self._guard.may_be_dead:
             self._give_back_waiting()
             return None
         # After the look at the fence: under a new name the worker is safe again, and what it had is lost.

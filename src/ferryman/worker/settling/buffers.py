@@ -123,7 +123,7 @@ class OutcomeBuffer:
                 held_up = await self._write(part, skips)
             except Exception as error:  # noqa: BLE001 - whatever it is, the buffer goes on
                 tries += 1
-                if not await self._is_their_fault(error, part, skips=skips, tries=tries):
+                if not await self._judge(error, part, skips=skips, tries=tries):
                     continue
                 if len(part) > 1:
                     size, tries = len(part) // 2, 0
@@ -146,8 +146,11 @@ class OutcomeBuffer:
         self._settler.report(explained.written, explained.refused)
         return [*written.held, *explained.held]
 
-    async def _is_their_fault(self, error: Exception, part: Sequence[Settlement], *, skips: bool, tries: int) -> bool:
-        """True if the error comes from the data of one of these. Otherwise waits until they may be tried again."""
+    async def _judge(self, error: Exception, part: Sequence[Settlement], *, skips: bool, tries: int) -> bool:
+        """Decide about a write that failed. True if the data of one of these caused the error.
+
+        Otherwise, return when they may be tried again. Marks what may have been written as uncertain.
+        """
         if not isinstance(error, FerrymanError):
             # An unexpected error may be the fault of one outcome, and may have come after the write.
             self._writing = [*_doubted(part), *self._writing[len(part) :]]

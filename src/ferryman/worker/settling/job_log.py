@@ -55,7 +55,7 @@ class JobLog:
                     "job %d (%s) completed in %s",
                     claim.job_id,
                     self._task(claim),
-                    told_seconds(outcome.seconds),
+                    format_seconds(outcome.seconds),
                     extra=self._fields("job_completed", claim, seconds=round(outcome.seconds, 6)),
                 )
             case Snoozed():
@@ -145,19 +145,19 @@ def next_run(delay: float | None, run_at: datetime | None = None) -> tuple[str, 
             run_at = datetime.now(UTC) + timedelta(seconds=delay or 0.0)
             local = run_at.astimezone()
         except (OverflowError, ValueError):  # later than any date that Python has
-            return f"in {told_seconds(delay or 0.0)}", {}
-        told = f"at {local:%Y-%m-%d %H:%M:%S} (in {told_seconds(delay)})" if delay else "now"
+            return f"in {format_seconds(delay or 0.0)}", {}
+        told = f"at {local:%Y-%m-%d %H:%M:%S} (in {format_seconds(delay)})" if delay else "now"
     else:
         told = f"at {run_at}"
     return told, {"run_at": run_at.isoformat(timespec="milliseconds")}
 
 
-def told_jobs(count: int) -> str:
+def format_job_count(count: int) -> str:
     """`1 job`, `2 jobs`."""
     return "1 job" if count == 1 else f"{count:,} jobs"
 
 
-def told_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """A duration for people: `0.4 ms`, `12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`, `3 days`."""
     if not math.isfinite(seconds) or seconds >= 2 * 86400:
         return f"{seconds / 86400:,.0f} days"
