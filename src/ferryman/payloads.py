@@ -1,4 +1,7 @@
-"""Encodes payloads as JSON text without loss, or refuses them and names the place."""
+"""Encodes payloads as JSON text without loss, or refuses them and names the place.
+
+Decoding is in `Task.decode` (`ferryman.tasks.task`), because it follows the annotations of the task.
+"""
 
 from __future__ import annotations
 

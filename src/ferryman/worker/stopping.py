@@ -1,4 +1,8 @@
-"""How a worker is told to end: by a signal, by a call, once or twice."""
+"""How a worker is told to end: by a signal, by a call, once or twice.
+
+`on_signals` is for a worker that a program runs itself. Under `ferryman worker` the signals come from
+`cli/worker/stop_signals.py`, and reach the worker through `Worker.request_shutdown`.
+"""
 
 from __future__ import annotations
 
