@@ -55,7 +55,7 @@ SECONDS_AFTER_CANCELLING = 1.0
 class LocalQueue:
     """Claimed jobs that wait for a free slot of one worker.
 
-    poll_seconds: how often to look for jobs when nothing is heard
+    poll_seconds: how often to look for jobs when no notification arrives
     news: reports events to hooks, in order
     """
 
@@ -274,7 +274,7 @@ class LocalQueue:
         now = time.monotonic()
         self._note(self._pause.at(now))
         if self._cached and self._cached[0][0] <= now and not self._stop.is_set():
-            # Slots that were busy for so long have no use for the younger ones either.
+            # Slots that were busy for this long have no use for the younger ones either.
             self._give_back()
             self._set_mode(LocalQueueMode.TTL_EXPIRED)
 

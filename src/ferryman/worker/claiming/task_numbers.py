@@ -55,7 +55,7 @@ class TaskNumbers:
             await self.register()
 
     def learn(self, numbers: Mapping[int, str]) -> None:
-        """Take these for the numbers of our tasks."""
+        """Use these as the numbers of our tasks."""
         self.ids = [*numbers]
         self._identifiers.update(numbers)
         self._tasks.update({number: self._registry.find(name) for number, name in numbers.items()})

@@ -1,4 +1,4 @@
-"""Tells sweepers which jobs wait in the local queue and have not started.
+"""Writes, for sweepers, which jobs wait in the local queue and have not started.
 
 With each heartbeat interval, a worker writes a list of such claims into its row. From the moment at which a list is
 made, a job on it starts only after its start is marked; so a job that is on the list and has no mark never started. All

@@ -43,7 +43,7 @@ class SchemaWatch:
         self._alarm.ring()
 
     async def run(self) -> None:
-        """Look after each announcement, until cancelled or the schema cannot be used any more."""
+        """Read it after each announcement, until cancelled or the schema cannot be used any more."""
         while True:
             await self._alarm.wait(_FOR_EVER)
             try:

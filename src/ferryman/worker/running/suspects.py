@@ -61,7 +61,7 @@ class Suspects:
         self._next_room = 0.0
 
     def watch(self, slots: Sized, source: JobSource) -> None:
-        """Make room in these slots, and in what waits there; say there when the next suspect may be claimed."""
+        """Make room in these slots and in this source, and wake the source when the next suspect may be claimed."""
         self._slots, self._source = slots, source
 
     @property
