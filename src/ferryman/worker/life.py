@@ -261,7 +261,7 @@ class Life:
         async with AsyncExitStack() as stack:
             stack.callback(self._tell_stopped)
             if parts.recovery is not None:
-                # Last of all: for as long as anything runs, others must not take this worker for dead.
+                # Last of all: for as long as anything runs, others must not declare this worker dead.
                 stack.push_async_callback(self._deregister, parts.recovery)
             await stack.enter_async_context(parts.children)
             stack.callback(parts.blocking_client.close)

@@ -150,7 +150,7 @@ class Stopping:
         finally:
             for number, earlier in before.items():
                 loop.remove_signal_handler(number)
-                # The loop would leave the system's default behind, which is death.
+                # The loop would leave the system's default, which ends the process.
                 if earlier is not None:
                     signal.signal(number, earlier)
 

@@ -245,7 +245,7 @@ class LocalQueue:
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            # What the database has handed out already must go back like the rest, so we have to know it.
+            # Jobs that the database has locked for this claim must go back like the rest, so the reply is waited for.
             await asyncio.wait([claiming], timeout=SECONDS_AFTER_CANCELLING)
             claiming.cancel()
             with contextlib.suppress(Exception, asyncio.CancelledError):

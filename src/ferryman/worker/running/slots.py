@@ -224,7 +224,7 @@ class Slots:
         if self._stop.begun.is_set() or self._guard.is_fenced:
             self._give_back_waiting()
             return None
-        # After the look at the fence: under a new name the worker is safe again, and what it had is lost.
+        # Read after the guard was asked: under a new id the worker is safe again, but its earlier claims are lost.
         name = self._identity.id
         while self._waiting:
             claim = self._waiting.popleft()

@@ -98,7 +98,7 @@ class StartMarks:
             for claim, future in wanted.items():
                 if future.done():
                     continue
-                # Not by the job alone: of a job that was lost and claimed again, the old claim must not begin.
+                # Compared by claim, not by job: if a job was lost and claimed again, its old claim must not start.
                 if busy.get((claim.job_id, claim.token)):
                     self._waiting[claim] = future  # another session has locked its row
                 else:

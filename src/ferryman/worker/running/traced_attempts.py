@@ -50,7 +50,7 @@ class TracedAttempts:
                 return await attempt(claim, cancelling)
             try:
                 outcome = await attempt(claim, cancelling)
-            except GeneratorExit:  # in whatever context this was closed, it is not the one where it began
+            except GeneratorExit:  # this is closed in another context than it began in
                 raise
             except BaseException:
                 self._end(watched, "interrupted", None)
