@@ -185,7 +185,7 @@ class Attempts:
                 return None
 
     async def _decided_after(self, job: Job, worker_id: str, ending: Ending, seconds: float) -> Ending:
-        # A job that was interrupted, or never began, has neither returned nor raised: hooks must not change its outcome.
+        # A job that was interrupted, or never began, has not returned or raised: hooks must not change its outcome.
         if not self._hooks.wants(AfterJobRun) or isinstance(ending, (Interrupted, Unstarted)):
             return ending
         error = ending.error if isinstance(ending, Failed) else None

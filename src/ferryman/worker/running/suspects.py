@@ -75,7 +75,7 @@ class Suspects:
         now = time.monotonic()
         if not self._held:
             self._held_since = now
-            # If a job in another slot never ends, jobs that want to run alone could hold up all others, one after the other.
+            # If a job here never ends, jobs that must run alone would hold up all others, one after the other.
             return (ALONE_FLAG,) if now < self._next_room else ()
         # A job that must run alone waits until no suspect is held. So in every other minute no suspect is added. In the
         # minutes between, suspects are added again, so that they need not wait for ever if one of them never ends.
