@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ferryman.traces import Tracing
 
 _OTHER_NAMES = {
-    "with_hooks": "Pass the hooks to the constructor: Client(hooks=…), app.client(hooks=…).",
+    "with_hooks": "Give the hooks to the constructor: Client(hooks=…), app.client(hooks=…).",
     "with_use_local_time": "Pass it to the constructor: Client(use_local_time=True), app.client(use_local_time=True).",
     "with_executor": "Pass your connection to each call: using=connection.",
 }

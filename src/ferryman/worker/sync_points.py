@@ -4,8 +4,8 @@ A test's own program sets the faults before it starts its worker:
 
     sync_points.arm("after_claim:kill,handler_done:stop")
 
-`kill` is SIGKILL, `stop` is SIGSTOP, `exit` is `os._exit`; each happens once. Nothing else arms them: otherwise
-reaching a point costs an empty call.
+`kill` is SIGKILL, `stop` is SIGSTOP, `exit` is `os._exit`; each happens once. Nothing else arms a point, and
+reaching one that is not armed costs an empty call.
 """
 
 from __future__ import annotations

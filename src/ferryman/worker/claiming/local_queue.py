@@ -97,7 +97,7 @@ class LocalQueue:
         """True if the last fetch may have left due jobs behind."""
         self._backoff = ClaimBackoff()
         self._pulses = 0
-        """Announcements since the last fetch began."""
+        """Notifications since the last fetch began."""
         self._has_run_dry = False
         """True if the queue wanted a fetch since the last one began."""
 
