@@ -69,7 +69,7 @@ class SchemaWatch:
     def _say_that_it_waits(self, problem: SchemaError) -> None:
         if self._waits_for is not type(problem):
             self._waits_for = type(problem)
-            logger.warning("starting no jobs until this is over: %s", problem, extra={"event": "schema_awaited"})
+            logger.warning("the schema cannot be used for now; waiting: %s", problem, extra={"event": "schema_awaited"})
 
     async def _look_again_in(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
