@@ -86,7 +86,10 @@ async def persist(duty: Duty, name: str, stop: Stopping) -> None:
 
 
 def _is_cancelled() -> bool:
-    """True if the running task was cancelled. Not inline: a task whose own frame names it waits for a collection."""
+    """True if the running task was cancelled.
+
+    Not inline: a frame that refers to its own task would keep the task until the next garbage collection.
+    """
     task = asyncio.current_task()
     return task is None or bool(task.cancelling())
 

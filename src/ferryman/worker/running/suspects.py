@@ -61,7 +61,7 @@ class Suspects:
         self._next_room = 0.0
 
     def watch(self, slots: Sized, source: JobSource) -> None:
-        """Make room in these slots, and in what waits there; say there when the next suspect may be claimed."""
+        """Make room in these slots and in this source, and wake the source when the next suspect may be claimed."""
         self._slots, self._source = slots, source
 
     @property
@@ -75,10 +75,10 @@ class Suspects:
         now = time.monotonic()
         if not self._held:
             self._held_since = now
-            # One after the other would hold up all other jobs for as long as something here never ends.
+            # If a job here never ends, jobs that must run alone would hold up all others, one after the other.
             return (ALONE_FLAG,) if now < self._next_room else ()
-        # A job that must run alone waits for the suspects that are held. So that it is not for ever, every other minute
-        # none is added to them; nor need they wait for ever, if one of them does not end.
+        # A job that must run alone waits until no suspect is held. So in every other minute no suspect is added. In the
+        # minutes between, suspects are added again, so that they need not wait for ever if one of them never ends.
         is_others_turn = (now - self._held_since) // SECONDS_TO_MAKE_ROOM % 2
         if len(self._held) >= self._most or self.wants_room or is_others_turn:
             return (SUSPECT_FLAG,)
