@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Lease:
-    """Lets a handler complete its job by itself, and tells it if the job was lost.
+    """Lets a handler complete its job by itself, and knows if the job was lost.
 
     The fence is that of every settlement: the worker's id and the moment of the claim. The worker renews the lock of a
     long job at any time, so there may be several such moments. Each of them belongs to this claim alone.

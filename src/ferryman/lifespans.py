@@ -75,7 +75,7 @@ class _Told:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            # What it answers is not asked for: it may not hide that the worker failed.
+            # Its result is ignored: a lifespan must not hide that the worker failed.
             await self._opened.__aexit__(kind, error, trace)
         except Exception as raised:
             if raised is not error:

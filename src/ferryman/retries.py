@@ -12,7 +12,7 @@ import msgspec
 from ferryman.errors import ConfigurationError
 
 OnCrash: TypeAlias = Literal["requeue", "retry", "fail"]
-"""What happens to a job whose worker died while it ran.
+"""The policy for a job whose worker died while it ran.
 
 requeue: its attempt is given back, and it runs again after a delay
 retry: the attempt is used up, as by an error, and it runs again if there are more

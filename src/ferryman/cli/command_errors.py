@@ -63,7 +63,7 @@ class ErrorFormat:
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage:
-    """What to report: the kind of error, the message, and for a usage error how the command is used."""
+    """An error as it is reported: its kind, the message, and for a usage error how the command is used."""
 
     kind: str
     text: str

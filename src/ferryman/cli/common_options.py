@@ -1,4 +1,4 @@
-"""What commands share: the options for output and database, the connection, and the question before a change."""
+"""Parts that commands share: options for output and database, the connection, and the question before a change."""
 
 from __future__ import annotations
 

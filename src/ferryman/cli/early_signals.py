@@ -13,7 +13,7 @@ from typing import NoReturn
 STOP_SIGNALS = tuple(n for n in signal.Signals if n.name in {"SIGTERM", "SIGINT", "SIGHUP", "SIGUSR2"})
 """The stop signals that this system has. Not SIGPIPE: any handler that writes to a closed socket raises it."""
 WORKER_COMMANDS = {"worker", "dev"}
-"""Commands that exit with code 0 when they are told to stop."""
+"""Commands that exit with code 0 when a signal asks them to stop."""
 INIT = 1
 INTERRUPTED = 130
 

@@ -65,7 +65,7 @@ def write_report(report: Report, *, as_json: bool) -> int:
 
 
 def json_line(document: object) -> bytes:
-    """Encode a document on one line, in UTF-8 whatever the terminal's encoding."""
+    """Encode a document on one line, in UTF-8, also on terminals of another encoding."""
     encoded = msgspec.json.encode(document)
     try:
         return msgspec.json.format(encoded, indent=-1)

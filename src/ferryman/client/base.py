@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _OTHER_NAMES = {
     "with_hooks": "Give the hooks to the constructor: Client(hooks=…), app.client(hooks=…).",
-    "with_use_local_time": "Tell the constructor: Client(use_local_time=True), app.client(use_local_time=True).",
+    "with_use_local_time": "Pass it to the constructor: Client(use_local_time=True), app.client(use_local_time=True).",
     "with_executor": "Pass your connection to each call: using=connection.",
 }
 """Methods of the Rust crate's `WorkerUtils` that are arguments here."""

@@ -169,7 +169,7 @@ def _found(rows: Any, identifier: str) -> Schedule:
     if not rows:
         raise UnknownScheduleError(
             f"the database has no schedule {identifier!r}; nothing was done. `ferryman cron list` shows the schedules. "
-            f"A crontab that a worker brings along can only be changed in the worker's code."
+            f"A crontab that a worker registers can only be changed in the worker's code."
         )
     return _schedule(rows[0])
 

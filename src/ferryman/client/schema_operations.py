@@ -39,7 +39,7 @@ def schema_status(core: Core) -> Steps[SchemaStatus]:
 def upgrade_schema(core: Core) -> Steps[Upgrade]:
     """Upgrade a schema that Node 0.16 or 0.17 has installed to the newest revision. Nothing else upgrades it.
 
-    From revision 18, running Node 0.16 workers are told to stop, because they cannot use later revisions.
+    At revision 18, this also stops running Node 0.16 workers, because they cannot use later revisions.
     """
     done = yield from schema_steps.upgrade(core.schema)
     return done

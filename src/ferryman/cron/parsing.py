@@ -65,7 +65,7 @@ def _read_line(line: str, number: int, time_zone: str) -> Crontab:
     timer = read_fields(fields, f"line {number} of crontab")
     parts = _COMMAND.fullmatch(command)
     if parts is None:
-        raise _bad_command(number, "Behind the fields come a task, ?options and an {object}: send_report ?max=3 {a: 1}")
+        raise _bad_command(number, "Give a task, ?options and an {object} after the fields: send_report ?max=3 {a: 1}")
     task, options_text, payload_text = parts.groups()
     options = {"time_zone": time_zone, **read_options(options_text or "", number)}
     payload_json = None if payload_text is None else _read_payload(payload_text, number)

@@ -39,7 +39,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The revision of the stored schedule; None for a crontab of the worker."""
     active_since: datetime | None = None
     known_since: datetime | None = None
-    """When the database first heard of it; None if it has not."""
+    """The time since which the database knows it; None if it does not."""
     last_execution: datetime | None = None
 
     def earliest(self) -> datetime:

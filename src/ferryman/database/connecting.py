@@ -58,7 +58,7 @@ class ConnectPatience:
 async def connect(kind: type[C], conninfo: str, **options: Any) -> C:
     """Open a connection of this kind.
 
-    When the caller is cancelled, the half-open connection lives on in the frames that the error remembers. PostgreSQL
+    When the caller is cancelled, the half-open connection stays in the frames that the error remembers. PostgreSQL
     then waits for the password for up to a minute, and cannot drop any database meanwhile. So these frames are cleared.
     """
     try:

@@ -48,7 +48,7 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
 
     @cached_property
     def opened_at(self) -> float:
-        """When its pool first used it."""
+        """The moment of its first use by the pool, on the monotonic clock."""
         return time.monotonic()
 
     @cached_property
@@ -131,7 +131,7 @@ class OwnConnection(Connection[tuple[Any, ...]]):
 
     @cached_property
     def opened_at(self) -> float:
-        """When its pool first used it."""
+        """The moment of its first use by the pool, on the monotonic clock."""
         return time.monotonic()
 
     @cached_property

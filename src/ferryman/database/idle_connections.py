@@ -61,7 +61,7 @@ class IdleConnections(Generic[C]):
         return [connection for _, connection in connections]
 
     def cut(self) -> None:
-        """Drop every connection without a word to the server: another process uses the same sockets."""
+        """Drop every connection without notifying the server: another process uses the same sockets."""
         for connection in self.empty():
             nothing = os.open(os.devnull, os.O_RDWR)
             with suppress(psycopg.Error):  # it has no socket any more

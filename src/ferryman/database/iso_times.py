@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_iso_times(connection: AsyncConnection[Any] | Connection[Any]) -> None:
-    """Make a connection read times in the ISO style, whatever its session's style. Call it before the first cursor."""
+    """Make a connection read times in the ISO style, in a session of any style. Call it before the first cursor."""
     if not has_iso_times(connection):
         connection.adapters.register_loader("timestamptz", IsoTimeLoader)
 

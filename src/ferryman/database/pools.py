@@ -121,7 +121,7 @@ class AsyncPool:
         except (psycopg.Error, TimeoutError):
             return False
         except BaseException:
-            connection.pgconn.finish()  # nobody else knows of it
+            connection.pgconn.finish()  # no other code can close it
             raise
         return True
 
@@ -219,7 +219,7 @@ class SyncPool:
         except psycopg.Error:
             return False
         except BaseException:
-            connection.pgconn.finish()  # nobody else knows of it
+            connection.pgconn.finish()  # no other code can close it
             raise
         return True
 

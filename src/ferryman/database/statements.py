@@ -2,7 +2,7 @@
 
 A statement is written once, with the schema as `:schema` and its parameters by name (`:job_ids`), so that it can be
 read, and run in psql, as it stands. Drivers want other spellings; this module is the only place that knows them.
-A line `-- include: parts/NAME` stands for the text of NAME.sql in `ferryman/queries/parts`, whatever folder it is in.
+A line `-- include: parts/NAME` stands for the text of NAME.sql in `ferryman/queries/parts`.
 """
 
 from __future__ import annotations

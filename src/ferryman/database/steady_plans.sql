@@ -1,7 +1,7 @@
 -- Session settings that keep plans steady and cheap: a plan cached on an almost empty table must not read the whole of a
 -- full one, compiling a plan costs more than running it, and so does planning a statement anew for each call.
--- Statements see what was committed before them, whatever a role or database has for a default: under a stricter isolation
--- workers that claim side by side would make each other fail. Times come in the one style that drivers can read.
+-- Statements see what was committed before them, even if a role or database has another default: under a stricter
+-- isolation workers that claim side by side would make each other fail. Times come in the one style that drivers can read.
 --
 -- Functions, operators and types are PostgreSQL's own: a better match in a schema that others may write to would run with
 -- the rights of this role. What is ours is named with its schema. Temporary objects come first unless they are named.

@@ -62,7 +62,7 @@ def make_project_folder(project: Path) -> Path:
         return default_folder().parent / "projects" / f"{project.name[:LONGEST_NAME] or 'root'}-{digest}"
     if not ours.exists():
         ours.mkdir(mode=0o711, exist_ok=True)  # another `ferryman dev` may start just now
-        ours.chmod(0o711)  # PostgreSQL's account passes through, whatever the umask is
+        ours.chmod(0o711)  # PostgreSQL's account passes through, under any umask
     if not (ours / ".gitignore").exists():
         (ours / ".gitignore").write_text("*\n")
     return ours / "postgres"

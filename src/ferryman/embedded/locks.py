@@ -1,7 +1,7 @@
 """Locks on files, held by the kernel, and deadlines for waiting on them.
 
-A lock belongs to an open file, not to a process id. It ends when the last process that has the file open ends, in
-whatever way. So a killed program never leaves a lock behind, and a child process can inherit a lock.
+A lock belongs to an open file, not to a process id. It ends when the last process that has the file open ends,
+however it ends. So a killed program never leaves a lock behind, and a child process can inherit a lock.
 """
 
 import os

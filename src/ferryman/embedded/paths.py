@@ -102,7 +102,7 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchdogOptions:
-    """What a watchdog is given on its command line. Contains no secrets, as `ps` shows it.
+    """The options of a watchdog, from its command line. They contain no secrets, as `ps` shows it.
 
     folder: the server's folder, see `ServerFiles`
     programs: the folder with PostgreSQL's programs

@@ -200,7 +200,7 @@ async def _wait_for(started: Sequence[tuple[Hook, Awaitable[object]]], within: t
                 hook.log(error)
     except asyncio.CancelledError:
         _cancel((left, task) for _, left, task in waiting)
-        # They may clean up, but not for long: the caller that cancelled this is waiting.
+        # Handlers may clean up, but not for long: the caller that cancelled this is waiting.
         await asyncio.wait([task for _, _, task in waiting], timeout=CLEAN_UP_SECONDS)
         raise
 

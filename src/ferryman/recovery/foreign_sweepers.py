@@ -51,7 +51,7 @@ class ForeignSweepers:
             logger.warning(
                 "workers of another program are registered here (%s), and may sweep this one after a threshold that is "
                 "not known; sending a heartbeat every %g s while they are. Their sweep_threshold must be longer than "
-                "that; with heartbeat_interval at most half of it, this worker is safe when they start, too",
+                "that; set heartbeat_interval to at most half of it, so that this worker is safe when they start, too",
                 ", ".join(sorted(found)),
                 self.beat,
                 extra={"event": "foreign_sweepers", "count": len(found)},

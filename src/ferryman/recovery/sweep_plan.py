@@ -37,7 +37,7 @@ class Sweep:
     schema_name: the schema to sweep
     settings: thresholds and policies
     recovered_by: the id of the worker that sweeps, or a name for the program that does
-    hooks: interceptors decide about the jobs, observers hear of them
+    hooks: interceptors decide about the jobs, observers are notified of them
     options: what differs from the settings this time
     observed: the dead workers that a worker has observed; None: the age of the heartbeats decides who is suspect
     finds_orphans: whether to look for locks of workers that are not registered, which reads the whole jobs table

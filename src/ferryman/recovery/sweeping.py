@@ -143,7 +143,7 @@ def _find_workers(sweep: Sweep) -> Steps[tuple[Sequence[DeadWorker], Sequence[Un
             unregistered.append(
                 UnregisteredWorker(worker_id=worker_id, jobs=jobs, job_ids=tuple(job_ids), seconds=seconds)
             )
-    # The worker that sweeps is alive, whatever has happened to its own heartbeats.
+    # The worker that sweeps is alive, even if its own heartbeats failed.
     return [worker for worker in found if worker.id != sweep.recovered_by], unregistered
 
 

@@ -52,7 +52,7 @@ class AppliedExtension(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the catalogue and the two ledgers say about a schema."""
+    """The facts that the catalogue and the two ledgers hold about a schema."""
 
     schema: SchemaName
     server_version: int

@@ -25,7 +25,7 @@ _MOST_NAMES = 5
 
 
 class GivingWay(msgspec.Struct, frozen=True, kw_only=True):
-    """What `give_way` did."""
+    """The result of `give_way`."""
 
     dropped: tuple[str, ...] = ()
     """The names of the objects that were dropped."""

@@ -26,7 +26,7 @@ log = logging.getLogger("ferryman.schema")
 
 
 class MigrationOutcome(Enum):
-    """What `migrate` did."""
+    """The kinds of result that `migrate` has."""
 
     INSTALLED = "installed"
     """There was no schema. Graphile's objects and Ferryman's were made."""
@@ -37,7 +37,7 @@ class MigrationOutcome(Enum):
 
 
 class Migration(msgspec.Struct, frozen=True, kw_only=True):
-    """What `migrate` did to a schema."""
+    """The result of `migrate`."""
 
     outcome: MigrationOutcome
     revision: int

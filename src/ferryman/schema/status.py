@@ -23,7 +23,7 @@ RUST_REVISION = 22
 
 
 class Layout(Enum):
-    """Whose objects a schema holds."""
+    """The program whose objects a schema holds."""
 
     MISSING = "missing"
     """There is no schema of this name."""

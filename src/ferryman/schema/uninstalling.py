@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Uninstallation(msgspec.Struct, frozen=True):
-    """What `uninstall_extensions` did."""
+    """The result of `uninstall_extensions`."""
 
     dropped: tuple[str, ...]
     """The names of the objects that were dropped."""

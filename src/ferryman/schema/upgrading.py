@@ -23,7 +23,7 @@ _ANNOUNCE = schema_statement("announce_upgrade")
 
 
 class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
-    """What `upgrade` did."""
+    """The result of `upgrade`."""
 
     revision_before: int
     revision_after: int

@@ -135,7 +135,7 @@ def _run_of(subject: type) -> Callable[..., Any]:
 
 
 def _context_of_run(run: Callable[..., Any], near: Mapping[str, Any] | None) -> str | None:
-    """The parameter of `run` after `self`, which is the context whatever its name."""
+    """The parameter of `run` after `self`, which is the context, under any name."""
     parameters = read_parameters(run, near)
     others = [item for item in parameters.from_payload[1:] if item.is_required]
     if others and (parameters.context or len(others) > 1 or others[0].type is not Any):

@@ -1,4 +1,4 @@
-"""The name under which a worker claims."""
+"""The id under which a worker claims."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 class Identity:
     """The worker's id, shared by all its parts. It changes after the worker was declared dead.
 
-    The id says whether the worker registers itself. If it does not, nobody can know whether it lives, and nobody may
-    take its jobs.
+    The id shows whether the worker registers itself. If it does not, no other worker can know whether it is alive,
+    and none may recover its jobs.
     """
 
     __slots__ = ("_prefix", "id")
@@ -19,6 +19,6 @@ class Identity:
         self.renew()
 
     def renew(self) -> str:
-        """Take a new id; what was claimed under the old one can no longer be settled."""
+        """Take a new id. Claims of the old one can no longer be settled."""
         self.id = self._prefix + os.urandom(9).hex()
         return self.id

@@ -1,4 +1,4 @@
-"""The order of a worker's life: what begins when, and what ends before what."""
+"""One run of a worker: starts its parts in order, and stops them in order."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ SECONDS_FOR_SHUTDOWN_HOOKS = 5.0
 class Life:
     """One run of a worker, from its first statement to its last.
 
-    tasks: those of the application that this worker runs
-    once: whether it runs what is due and ends
+    tasks: the tasks of the application that this worker runs
+    once: True if it runs the jobs that are due and exits
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Life:
                 await self.parts.slots.finish()
 
     async def _run_once(self) -> None:
-        """Run what is due. Such a worker does not live long enough to observe others, so it sweeps as by hand."""
+        """Run the jobs that are due. Too short a run to observe other workers, so it sweeps as a sweep by hand does."""
         source, recovery = self.parts.source, self.parts.recovery
         if recovery is None:
             await source.run()
@@ -149,9 +149,9 @@ class Life:
             raise cancelled
 
     async def _end(self, *, is_error: bool) -> None:
-        """Let jobs end, write their outcomes, report to hooks. What cannot be written in time is left to recovery.
+        """Let jobs end, write their outcomes, report to hooks. Outcomes that miss the time limit are left to recovery.
 
-        Each step is taken, also if one before it fails.
+        Each step is taken, even if an earlier one fails.
         """
         grace = self._options.shutdown.grace_period.total_seconds()
         async with self._step("letting jobs end"):
@@ -174,7 +174,7 @@ class Life:
             if self.parts.settler.unsettled:
                 await self._stop.wait_for(self.parts.settler.flush(), SECONDS_AFTER_HURRY, or_hurry=False)
         self._tell_what_is_left()
-        async with self._step("telling hooks of the end"):
+        async with self._step("reporting the shutdown to hooks"):
             reason = ShutdownReason.SIGNAL if self._stop.by_signal else ShutdownReason.GRACEFUL
             event = WorkerShutdown(
                 client=self._client,
@@ -236,7 +236,7 @@ class Life:
         parts, options, has_claimed = self.parts, self._options, self.parts.claimer.has_claimed
         duties: dict[str, Duty] = {
             "settle": parts.settler.run_until_closed,
-            "tell progress": parts.progress.run,
+            "write progress": parts.progress.run,
             "renew the locks of long jobs": parts.renewal.run,
         }
         if parts.recycling is not None:
@@ -261,7 +261,7 @@ class Life:
         async with AsyncExitStack() as stack:
             stack.callback(self._tell_stopped)
             if parts.recovery is not None:
-                # Last of all: for as long as anything runs, others must not take this worker for dead.
+                # Last of all: for as long as anything runs, others must not declare this worker dead.
                 stack.push_async_callback(self._deregister, parts.recovery)
             await stack.enter_async_context(parts.children)
             stack.callback(parts.blocking_client.close)

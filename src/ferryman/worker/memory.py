@@ -11,7 +11,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_bytes(pid: int | None = None) -> int:
-    """The memory that a process has in use, this one by default; 0 if there is no telling, or no such process."""
+    """The memory that a process has in use, this one by default; 0 if that is unknown, or the process is gone."""
     number = os.getpid() if pid is None else pid
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{number}/statm").read_bytes().split()[1]) * _PAGE_BYTES

@@ -27,7 +27,7 @@ T = TypeVar("T")
 LARGEST_SIZE = 2**31 - 1
 """The largest size of a local queue, in jobs."""
 LEAST_MEMORY = 16 * 1024 * 1024
-"""Python itself takes as much: whoever gives less means another unit."""
+"""Python itself uses this much memory, so a smaller value must be in another unit."""
 
 RECYCLING_LIMITS = {"max_jobs": 1, "child_max_jobs": 1, "max_memory": LEAST_MEMORY, "child_max_memory": LEAST_MEMORY}
 DEFAULT_RECOVERY = WorkerRecoveryConfig(enabled=True, recovery_delay=timedelta())
@@ -36,12 +36,12 @@ DEFAULT_RECOVERY = WorkerRecoveryConfig(enabled=True, recovery_delay=timedelta()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerShutdownConfig:
-    """How a worker ends.
+    """How a worker shuts down.
 
-    listen_os_shutdown_signals: whether SIGTERM, SIGINT, SIGHUP and SIGUSR2 end it
-    shutdown_signal: something of your own to wait for: a function that returns an awaitable, called when the worker
+    listen_os_shutdown_signals: True if SIGTERM, SIGINT, SIGHUP and SIGUSR2 shut it down
+    shutdown_signal: your own signal to wait for: a function that returns an awaitable, called when the worker
         starts. `asyncio.Event().wait` is one
-    grace_period: how long running jobs may go on; a second signal ends them at once
+    grace_period: how long running jobs may continue; a second signal cancels them at once
     interrupted_job_retry_delay: how long a job that was interrupted waits for its next run; its attempt does not count
     """
 
@@ -56,8 +56,8 @@ class RefetchDelayConfig:
     """A pause of the local queue after a fetch that found few jobs, so that many workers do not ask for every job.
 
     duration: how long, at most; each pause takes between half of it and all of it, so that workers spread out
-    threshold: a fetch of more jobs than this, or of all that there was room for, is followed by no pause
-    max_abort_threshold: a random number of announcements, up to this one, ends the pause early (default: five times the
+    threshold: no pause follows a fetch of more jobs than this, or one that filled the queue
+    max_abort_threshold: a random number of notifications, up to this one, ends the pause early (default: five times the
         size of the queue; `sys.maxsize`: nothing ends it early)
     """
 
@@ -83,7 +83,7 @@ class LocalQueueConfig:
     """How many jobs a worker claims ahead of its free slots, and for how long it keeps them.
 
     size: how many claimed jobs may wait for a slot
-    ttl: how long; jobs that got no slot by then go back to the database as if they had never been claimed
+    ttl: how long they may wait; jobs without a slot by then are given back as if they had never been claimed
     refetch_delay: a pause after a fetch that found few jobs (default: none)
     queue_count: a worker has one local queue, which serves all slots and holds `size` jobs this many times over
     """
@@ -134,18 +134,18 @@ class WorkerOptions:
     """How a worker behaves.
 
     concurrency: how many jobs run at once (default: the number of processors)
-    poll_interval: how often to look for jobs when nothing is heard; new jobs are announced, so this is a safety net
-    use_notification_delivery: False never listens for announcements, and finds jobs by polling alone
+    poll_interval: how often to look for jobs when no notification arrives; a safety net
+    use_notification_delivery: False never listens for notifications, and finds jobs by polling alone
     use_local_time: take this machine's clock instead of the database's
-    tasks: identifiers of the tasks that this worker runs; the jobs of others are left to others (default: all tasks)
+    tasks: identifiers of the tasks that this worker runs; it leaves other jobs alone (default: all tasks)
     not_tasks: identifiers of tasks that it does not run
-    forbidden_flags: jobs with any of these are left to others; a list, or a function that is asked before each claim
+    forbidden_flags: this worker leaves jobs with any of these alone; a list, or a function asked before each claim
     durable_claims: False starts jobs before their claim is on the server's disk. They start sooner, and run twice if
         the server crashes at that moment; jobs of named queues never do
     max_connections: the most database connections that its pool opens; listening, heartbeats, blocking handlers and
         child processes have others
-    complete_job_batch_delay, fail_job_batch_delay: how long to gather settlements before they are written. Without,
-        whatever gathers while one write is under way goes with the next
+    complete_job_batch_delay, fail_job_batch_delay: how long to gather settlements before they are written. By
+        default, settlements that arrive during one write go with the next
     local_queue: claim jobs ahead of the free slots; see docs/local-queue.md (default: claim what can start at once)
     crontabs: schedules, as `Crontab` values or crontab text, on top of those of the app; see docs/cron.md
     recovery: heartbeats, and recovery of the jobs of dead workers; see docs/recovery.md (default: on, without a delay).
@@ -157,9 +157,9 @@ class WorkerOptions:
     child_max_jobs, child_max_memory: the same for each child process of tasks with `run_in="process"`; it is replaced
     log_jobs: log each job that completes as INFO instead of DEBUG, and the traceback of each attempt that fails
     extensions: values that handlers find in their context
-    hooks: what to tell whom; see docs/hooks.md
+    hooks: your handlers of events; see docs/hooks.md
     blocked_loop_threshold: how long a handler may block the event loop before the log names it; None never looks
-    shutdown: how it ends
+    shutdown: how the worker shuts down
     listen_os_shutdown_signals, shutdown_signal, shutdown_grace_period, shutdown_interrupted_job_retry_delay: single
         settings of `shutdown`, for short
     """

@@ -1,4 +1,4 @@
-"""The parts of a running worker: which there are, and who is given whom."""
+"""The parts of a running worker, and how they are connected."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ logger = logging.getLogger("ferryman.worker")
 
 
 class Parts:
-    """All parts of one worker. Each is given those that it calls; the block at the end registers calls the other way.
+    """All parts of one worker. Each gets the parts that it calls; calls in the other direction are registered last.
 
-    tasks: those of the application that this worker runs
-    once: whether the worker runs what is due and ends. Then it neither listens nor claims ahead
+    tasks: the tasks of the application that this worker runs
+    once: True if the worker runs the jobs that are due and exits. It does not listen or claim ahead then
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Parts:
             use_local_time=options.use_local_time,
         )
 
-        # What hears of what.
+        # Calls in the other direction.
         self.slots.draw_from(self.source)
         self.held.include(self.source, self.slots, self.settler)
         self.settler.tell(self.source)

@@ -1,4 +1,4 @@
-"""Where a worker's jobs come from: what every source of jobs does, and what it is given."""
+"""The sources of a worker's jobs: the interface of every source, and the parts that it gets."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class JobSource(Protocol):
-    """Where a worker's jobs come from. Every method runs on the event loop's thread, and only `run` may wait."""
+    """A source of a worker's jobs. Every method runs on the event loop's thread, and only `run` may wait."""
 
     async def run(self) -> None:
-        """Claim jobs and have them run until the worker stops. By its end, slots or settler have all that it held."""
+        """Claim jobs and have them run until the worker stops. On return, slots or settler have all claims."""
         ...
 
     def wake(self) -> None:
@@ -45,7 +45,7 @@ class JobSource(Protocol):
         ...
 
     def give_back(self) -> None:
-        """Give back all that waits here: others may have it already, or it must make room."""
+        """Give back all claims that wait here: other workers may have them already, or they must make room."""
         ...
 
     def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
@@ -62,7 +62,7 @@ class JobClaimer(Protocol):
 
     @property
     def flags_can_change(self) -> bool:
-        """True if a job that is skipped now may be allowed later, without anybody announcing it."""
+        """True if a job that is skipped now may be allowed later, without a notification."""
         ...
 
     @property

@@ -33,6 +33,6 @@ class StartGuard:
         return self._window is not None and not self._window.is_safe(self.clock())
 
     def may_start(self, claim: Claim) -> bool:
-        """True if the job is still this worker's, as far as anybody can tell, so that its handler may be called."""
+        """True if the job is still this worker's, as far as this worker can know, so that its handler may be called."""
         # The id last: under a new one the worker is safe again, and its earlier claims are lost.
         return not self.may_be_dead and claim.worker_id == self._identity.id

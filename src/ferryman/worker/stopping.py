@@ -1,4 +1,4 @@
-"""How a worker is told to end: by a signal, by a call, once or twice.
+"""How a worker is asked to shut down: by a signal or a call, once or twice.
 
 `on_signals` is for a worker that a program runs itself. Under `ferryman worker` the signals come from
 `cli/worker/stop_signals.py`, and reach the worker through `Worker.request_shutdown`.
@@ -30,20 +30,20 @@ SECONDS_THAT_A_STORM_LASTS = 1.0
 
 
 class Stopping:
-    """Begun by the first request; hurried by one that comes clearly later."""
+    """The shutdown of a worker: begun by the first request, hurried by a request that comes clearly later."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
         self.hurried = asyncio.Event()
         self.by_signal = False
         self.retired_because: str | None = None
-        """Why the worker takes no more jobs, if nobody asked it to stop."""
+        """Why the worker takes no more jobs, if it was not asked to stop."""
         self._begun_at: float | None = None
         self._limit: asyncio.Timeout | None = None
         self._limit_seconds = 0.0
         self._alarms: list[Alarm] = []
         self.problem: SchemaError | None = None
-        """What the worker cannot continue with, if that is why it ends."""
+        """The problem because of which the worker cannot continue, if there is one."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._task = asyncio.current_task()
@@ -75,7 +75,7 @@ class Stopping:
         self.request()
 
     def wakes(self, alarm: Alarm) -> None:
-        """Ring this at each request."""
+        """Wake this alarm at each request."""
         self._alarms.append(alarm)
 
     def _ring(self) -> None:
@@ -156,7 +156,7 @@ class Stopping:
         finally:
             for number, earlier in before.items():
                 loop.remove_signal_handler(number)
-                # The loop would leave the system's default behind, which is death.
+                # The loop would leave the system's default, which ends the process.
                 if earlier is not None:
                     signal.signal(number, earlier)
 

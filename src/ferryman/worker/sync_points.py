@@ -1,11 +1,11 @@
 """Named places in a worker's life at which the crash tests end or freeze it.
 
-A test's own program says what shall happen where, before it starts its worker:
+A test's own program sets the faults before it starts its worker:
 
     sync_points.arm("after_claim:kill,handler_done:stop")
 
-`kill` is SIGKILL, `stop` is SIGSTOP, `exit` is `os._exit`; each happens once. Nobody else arms them: nothing happens,
-and reaching a point costs an empty call.
+`kill` is SIGKILL, `stop` is SIGSTOP, `exit` is `os._exit`; each happens once. Nothing else arms a point, and
+reaching one that is not armed costs an empty call.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ def arm(setting: str, history: str | None = None) -> None:
 
 
 def reach(name: str) -> None:
-    """Tell that the worker is at this point; it may never get further."""
+    """Note that the worker is at this point. If a fault is set here, it may get no further."""
     if _points is not None:
         _points.reach(name)
 
 
 class SyncPoints:
-    """What shall happen at which point."""
+    """The faults to cause, by the name of the point."""
 
     def __init__(self, faults: Mapping[str, Callable[[], None]], history: str | None) -> None:
         self._faults = dict(faults)
         self._history = history
 
     def reach(self, name: str) -> None:
-        """Note it, then do what shall happen here, unless that has happened."""
+        """Note the point, then cause its fault, unless that has happened already."""
         self._note(name)
         fault = self._faults.pop(name, None)
         if fault is not None:

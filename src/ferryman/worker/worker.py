@@ -1,4 +1,4 @@
-"""A worker, as a program sees it: made with options, run once, told to stop."""
+"""A worker, as a program sees it: made with options, run once, asked to stop."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Worker:
     def request_shutdown(self, *, by_signal: bool = False) -> None:
         """Ask the worker to end. Running jobs get their grace period; asked again, they are cancelled at once.
 
-        by_signal: what hooks are told as the reason; for programs that handle signals themselves
+        by_signal: True reports a signal as the reason to hooks; for programs that handle signals themselves
         """
         self._stop_requests.append(by_signal)
         if self._stopping is not None:
@@ -84,11 +84,11 @@ class Worker:
         )
 
     async def run(self) -> None:
-        """Run jobs until told to stop, or until `max_jobs` or `max_memory` is reached.
+        """Run jobs until asked to stop, or until `max_jobs` or `max_memory` is reached.
 
-        Once it has started, trouble with the database never ends it. At the start, a database that cannot be reached
-        does. A schema that was migrated to a revision which this version does not support ends it at any time; running
-        jobs are settled before the error is raised.
+        Two problems end it with an error: the database cannot be reached at the start, or its schema is migrated to a
+        revision that this version does not support. Running jobs are settled before the error is raised. Any other
+        database error is retried.
         """
         await self._live(once=False)
 
@@ -133,7 +133,7 @@ class Worker:
     async def _lifespans(self, stop: Stopping) -> AsyncIterator[Mapping[Any, Any] | None]:
         """The extensions of open lifespans; None if the worker was stopped before all were open.
 
-        Neither one that does not come to open nor one that does not come to close can keep the worker from ending.
+        A lifespan that hangs while it opens or closes cannot keep the worker from exiting.
         """
         opened, stack = None, AsyncExitStack()
         try:
@@ -157,7 +157,7 @@ class Worker:
         return tasks
 
     def _chosen_tasks(self) -> TaskRegistry:
-        """The tasks of the application, or those that the options name; `UnknownTaskError` for a name of none."""
+        """The tasks of the application, or those that the options name; `UnknownTaskError` for an unknown name."""
         everything, options = self._app.registry, self._options
         if options.tasks is None and not options.not_tasks:
             return everything

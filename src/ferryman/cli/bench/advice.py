@@ -38,7 +38,7 @@ CONNECTIONS_APART = 2
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One conclusion.
+    """A conclusion from the figures.
 
     topic: a word for programs
     seen: what was measured

@@ -1,4 +1,4 @@
-"""What a run of the bench measures, and what it has measured: plain values, and how people read them."""
+"""The setup and the results of a run of the bench: plain values, and their formats for people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEWEST_JOBS = 100
 BATCH = 1000
 """The number of jobs in one call when they are added in bulk."""
 MOST_ONE_BY_ONE = 1000
-"""So many jobs show the rate of adding one by one. More would take minutes with a distant server."""
+"""Enough jobs to show the rate of adding one by one. More would take minutes with a distant server."""
 
 GRACE = timedelta(seconds=1)
 """Jobs that still run when a worker is stopped belong to a run that has failed."""
@@ -114,7 +114,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What the server reports about itself.
+    """The facts that the server reports about itself.
 
     connections_allowed: for ordinary roles; the limit of the database if that leaves less room
     connections_used: by others, before the run
@@ -129,7 +129,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What this process runs on. event_loop: the module of its event loop"""
+    """The machine and the Python that this process runs on. event_loop: the module of its event loop"""
 
     processors: int
     event_loop: str

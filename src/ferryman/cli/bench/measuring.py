@@ -46,7 +46,7 @@ class StalledError(FerrymanError):
 
 @dataclass(frozen=True, slots=True)
 class _DrainTime:
-    """What one drain took, from the worker's start until every job was settled."""
+    """The times that one drain took, from the worker's start until every job was settled."""
 
     jobs: int
     seconds: float

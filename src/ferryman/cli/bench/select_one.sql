@@ -1,2 +1,2 @@
--- The smallest question there is: what it takes is the way there and back.
+-- The smallest query. Its time is that of one round trip.
 select 1;

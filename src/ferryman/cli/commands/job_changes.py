@@ -151,7 +151,7 @@ def fail(client: SyncClient, *, job_ids: tuple[int, ...], reason: str | None) ->
     "--run-at", type=moment, metavar="TIME", help="Earliest start: ISO 8601 with a zone, +5m, +1h30m, or now."
 )
 @click.option("--priority", type=PRIORITY, help="Jobs with a smaller number run first.")
-@click.option("--attempts", type=ATTEMPTS, help="Attempts used so far. 0 makes a failed job new.")
+@click.option("--attempts", type=ATTEMPTS, help="Attempts used so far. 0 gives a failed job all its attempts back.")
 @click.option("--max-attempts", type=MAX_ATTEMPTS, help="Attempts before the job fails for good.")
 @rows_command
 def reschedule(

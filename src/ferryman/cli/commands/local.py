@@ -101,7 +101,7 @@ def announce_first_start(folder: Path) -> None:
 
 
 def announce_running(server: EmbeddedPostgres) -> None:
-    """Print the line that tells other programs where the server is.
+    """Print the line that sets DATABASE_URL for other programs.
 
     It shows a password, as no other output does: without it nothing could connect. It names TCP, because every driver
     understands that form.

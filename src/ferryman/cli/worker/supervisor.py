@@ -34,7 +34,7 @@ _FOREIGN_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
 
 
 def pause_after(quick_deaths: int) -> float:
-    """Return the seconds to wait before a process is replaced, after so many that died soon after their start."""
+    """Return the seconds to wait before a process is replaced, after this many that died soon after their start."""
     if quick_deaths == 0:
         return 0.0
     return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(quick_deaths - 1, 10))
@@ -206,7 +206,7 @@ async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> Non
 
 def _log_recycled(process: SupervisedProcess) -> None:
     logger.info(
-        "worker process %d exited in order, because %s; starting a replacement",
+        "worker process %d exited as planned, because %s; starting a replacement",
         process.pid,
         process.recycled_because,
         extra={"event": "process_recycled"},

@@ -84,9 +84,9 @@ _OPTIONS = [
         metavar="SECONDS",
         envvar="FERRYMAN_POLL_INTERVAL",
         show_envvar=True,
-        help="Time between two looks for jobs when no notification arrives.  [default: 2]",
+        help="Time between polls for jobs when no notification arrives.  [default: 2]",
     ),
-    click.option("--no-listen", is_flag=True, help="Find jobs by polling only. Always so behind a transaction pooler."),
+    click.option("--no-listen", is_flag=True, help="Find jobs by polling only. Always on behind a transaction pooler."),
     click.option(
         "--task",
         "tasks",

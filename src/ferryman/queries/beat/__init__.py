@@ -100,7 +100,7 @@ def look_at_workers(
 
 @query
 def find_foreign_workers() -> Parameters:
-    """Find registered workers that do not say how often they beat. Returns at most ten ids."""
+    """Find registered workers that do not store their heartbeat interval. Returns at most ten ids."""
     return {}
 
 

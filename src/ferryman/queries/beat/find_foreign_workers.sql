@@ -1,4 +1,4 @@
--- Registered workers that do not say how often they beat: those of other programs, such as Rust's. Locks nothing.
+-- Registered workers that store no heartbeat interval: those of other programs, such as Rust's. Locks nothing.
 select worker.id
 from :schema._private_workers as worker
 where jsonb_typeof(worker.metadata -> 'beat_interval') is distinct from 'number'

@@ -1,9 +1,9 @@
 -- Store in the rows of silent workers for how long their silence was observed. Observers that do not run long enough to find
--- a worker dead add up what they saw. A note names a heartbeat, so it is void once the worker beats again.
+-- a worker dead add up what they saw. A note names a heartbeat, so the next heartbeat makes it void.
 --
 -- :silences   a JSON array of id, beat (microseconds) and seconds
 --
--- Locks: the rows of these workers. A row that another session has locked is skipped: it beats, or is being swept.
+-- Locks: the rows of these workers. A row that another session has locked is skipped: a heartbeat or a sweep is under way.
 with given as (
     select item.id, item.beat, item.seconds
     from json_to_recordset(cast(cast(:silences as text) as json)) as item (id text, beat bigint, seconds float8)

@@ -173,7 +173,7 @@ def poisoned() -> Parameters:
 
 @query
 def odd_times() -> Parameters:
-    """Find jobs with times that nobody can wait for."""
+    """Find jobs with times that are never reached."""
     return {}
 
 

@@ -1,6 +1,6 @@
 -- How many clients are connected and how many may be, to the server and to this database. Locks nothing.
 --
--- What kind of process a session of another role is may be hidden; most of those with a database are clients.
+-- The kind of process may be hidden for sessions of other roles; most of those with a database are clients.
 -- The last column is null when the database has no limit of its own.
 with client as (
     select session.datname

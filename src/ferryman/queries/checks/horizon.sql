@@ -1,4 +1,4 @@
--- What keeps dead rows from being removed, the oldest first. Locks nothing.
+-- The sessions, transactions and slots that keep dead rows from being removed, the oldest first. Locks nothing.
 --
 -- In this database that is every session with a snapshot or a transaction number; elsewhere, only those with a number, which
 -- all later snapshots respect. Vacuum ignores itself. PostgreSQL does not say since when a slot holds rows back. The

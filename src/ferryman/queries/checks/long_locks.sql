@@ -1,7 +1,8 @@
--- Holders that have had jobs locked for more than :locked_for seconds, and whether they have beaten within :silent_for seconds.
+-- Holders that have had jobs locked for more than :locked_for seconds, and whether they sent a heartbeat in the last
+-- :silent_for seconds.
 -- Reads all jobs. Locks nothing.
 --
--- Columns: holder, how many jobs, the ids of some, seconds of the oldest lock, whether the holder beats.
+-- Columns: holder, how many jobs, the ids of some, seconds of the oldest lock, whether the holder sends heartbeats.
 select
     job.locked_by,
     count(*),

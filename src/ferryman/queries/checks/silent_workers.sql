@@ -1,5 +1,5 @@
--- Registered workers that have not beaten for :silent_for seconds, nor for two of their own beats, and how many jobs each
--- still holds. For one that lost its session lock (:session_class), two of its beats are enough. The time for which the
+-- Registered workers without a heartbeat for :silent_for seconds and for two of their own heartbeat intervals, and how many
+-- jobs each still holds. Without its session lock (:session_class), two intervals are enough. The time for which the
 -- server was down does not count. Reads all jobs. Locks nothing.
 with silent as (
     select worker.id, worker.silence

@@ -1,4 +1,4 @@
--- How many rows of the busiest tables are dead, by PostgreSQL's own estimate, and whether somebody removes them.
+-- How many rows of the busiest tables are dead, by PostgreSQL's own estimate, and whether a vacuum removes them.
 --
 -- :name     the name of the schema, unquoted
 -- :tables   the names of the tables

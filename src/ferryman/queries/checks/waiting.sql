@@ -2,7 +2,7 @@
 -- that has the task. The time for which the server was down does not count. Jobs of a queue that is locked are left out.
 --
 -- :waiting_for     seconds
--- :silent_for      seconds without a heartbeat after which a worker is not alive; never less than two of its own beats
+-- :silent_for      seconds without a heartbeat after which a worker is not alive; never less than two of its own intervals
 -- :session_class   the class of the workers' session locks: a worker that lost its session is not alive either
 --
 -- Columns: task, how many jobs, for how many seconds the oldest has waited, whether a live worker has the task (one that

@@ -83,7 +83,7 @@ def register_tasks(identifiers: Sequence[str]) -> Parameters:
 
 @query
 def return_lost_claims(worker_id: str, *, after: int | None, known: Iterable[ClaimKey]) -> Parameters:
-    """Give back claims that the worker never heard of. Returns how many, and whether a locked row kept any back.
+    """Give back claims whose reply never reached the worker. Returns how many, and whether a locked row kept any back.
 
     after: leave claims with a token up to this one alone
     known: leave these claims alone

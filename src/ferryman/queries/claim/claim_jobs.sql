@@ -3,7 +3,7 @@
 -- :worker_id         the worker that claims
 -- :task_ids          an array literal: the tasks that it has
 -- :wanted            how many jobs to claim at most
--- :window            how many due jobs to look at, whatever their tasks; claim_jobs_by_task.sql finds those beyond
+-- :window            how many due jobs to look at, of any task; claim_jobs_by_task.sql finds those beyond
 -- :durable           whether the claim must be on disk before its jobs start
 -- Others: see parts/claim_moment.sql, parts/is_allowed.sql and parts/complete_in_passing.sql.
 --

@@ -7,7 +7,7 @@
 -- :durable     whether the claim must be on disk before its jobs start
 -- Others: see parts/claim_moment.sql, parts/is_allowed.sql and parts/complete_in_passing.sql.
 --
--- What stands in front is passed by: jobs of other tasks, by an index for each task; a deep queue, by an index that keeps
+-- Indexes lead past the jobs in front: past jobs of other tasks, an index by task; past a deep queue, an index that keeps
 -- jobs with a queue apart, and a third that leads from the head of one queue to the head of the next. The third is used only
 -- if the window is full of queues that are busy, or of the same few queues. Then either all heads are found, or the window
 -- was too small for both ways, and is_window_full says so.

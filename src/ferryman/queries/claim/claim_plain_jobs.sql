@@ -95,7 +95,7 @@ header as (
         counts.due = (select count(*) from locked_jobs) and counts.seen < cast(:window as int) as took_all,
         case when (select count(*) from done) < cast(:done_count as int) then array(select done.id from done) end as done,
         array(select locked_jobs.id from locked_jobs order by locked_jobs.priority, locked_jobs.run_at, locked_jobs.id) as job_ids,
-        (select count(*) from relaxed_commit) as relaxed_commit -- nobody reads it, but a CTE that nothing refers to does not run
+        (select count(*) from relaxed_commit) as relaxed_commit -- unused, but a CTE that nothing refers to does not run
     from counts
 )
 -- include: parts/claim_rows

@@ -8,7 +8,7 @@
 -- Returns for each job 'renewed', 'busy' (another session has locked its row), 'lost' (it no longer belongs to this worker)
 -- or 'gone' (its row no longer exists).
 --
--- What belongs to the claim moves with it: its named queue, its start mark and its progress. A superseded job is known by
+-- Rows that belong to the claim move with it: its named queue, its start mark and its progress. A superseded job is known by
 -- the claim in its flags, or by its clocks, and must be known by both afterwards too; see parts/is_superseded.sql.
 -- Locks: the rows of these jobs and what belongs to them, without waiting: a handler may be completing its job in a
 -- transaction of its own, and must not keep the others from being renewed. Locked rows are changed by their id and fence;

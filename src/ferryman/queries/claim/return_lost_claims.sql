@@ -5,7 +5,7 @@
 -- :known_jobs, :known_tokens, :known_queues   array literals of the same length: the claims that the worker knows, once for
 --              each token that they may have by now; a queue of 0 means none
 --
--- Every other lock of the worker is lost, whatever its time: clocks may have gone back since the last claim.
+-- Every other lock of the worker is lost, of any time: clocks may have gone back since the last claim.
 -- So this must be sent in a transaction that the worker commits when it has the answer, and before it claims again: carried
 -- out late, it would not know of newer claims.
 --

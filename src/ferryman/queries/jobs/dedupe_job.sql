@@ -1,4 +1,4 @@
--- Add a job unless another job has its key, whatever the state of that job.
+-- Add a job unless another job has its key, in any state.
 -- Locks: the row that has the key.
 select
     -- include: parts/job_columns

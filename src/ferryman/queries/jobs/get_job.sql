@@ -1,4 +1,4 @@
--- One job, whatever its state. Locks nothing.
+-- One job, in any state. Locks nothing.
 select
     -- include: parts/job_columns
 from

@@ -1,6 +1,6 @@
 -- needs: row known
 -- gives: an expression
--- The seconds between two heartbeats of a worker, as it says itself: null if it does not, at most a day. Other workers may
+-- The seconds between two heartbeats of a worker, as its row says: null if it does not, at most a day. Other workers may
 -- write anything into their metadata.
 case jsonb_typeof(known.metadata -> 'beat_interval')
     when 'number'

@@ -1,6 +1,6 @@
 -- needs: header, claimed
 -- gives: a query
--- The rows that a claim returns: the header first, which tells about the claim, then one row for each claimed job, in any
+-- The rows that a claim returns: the header first, which describes the claim, then one row for each claimed job, in any
 -- order. Sorting the ids of the jobs (header.job_ids) is cheaper than sorting all that is known about them.
 --
 -- The header has nulls in the columns of jobs, and jobs have nulls in the columns of the header.

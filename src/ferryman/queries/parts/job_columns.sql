@@ -1,6 +1,6 @@
 -- needs: row job, row task, row queue
 -- gives: columns
--- What clients see of a job; `ferryman.queries.job_rows` makes a `Job` of it. Comes with parts/job_names.sql.
+-- The columns of a job that clients see; `ferryman.queries.job_rows` makes a `Job` of it. Comes with parts/job_names.sql.
 -- A time that no driver can decode is null in its own column, and text in the last one.
 job.id,
 coalesce(task.identifier, ''),

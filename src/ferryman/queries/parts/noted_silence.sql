@@ -1,7 +1,7 @@
 -- needs: row known
 -- gives: a column
--- For how many seconds the silence of a worker was observed and noted; 0 if it has beaten since. See note_silence.sql: the
--- note names a heartbeat, so it is void once the worker beats again.
+-- For how many seconds the silence of a worker was observed and noted; 0 if a heartbeat came since. See
+-- note_silence.sql: the note names a heartbeat, so the next heartbeat makes it void.
 case
     when
         known.metadata #> '{silence,beat}'

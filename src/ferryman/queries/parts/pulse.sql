@@ -1,6 +1,6 @@
 -- needs: nothing
 -- gives: beaten, noted, self
--- What pulse.sql and look_at_workers.sql have in common: send a heartbeat if one is due, learn whether this worker was swept,
+-- The part that pulse.sql and look_at_workers.sql share: send a heartbeat if one is due, learn whether this worker was swept,
 -- try to become the watcher, and learn with each heartbeat whether workers of other programs are registered.
 --
 -- :worker_id    the worker
@@ -38,7 +38,7 @@ self as materialized (
             when 'leave' then not pg_advisory_unlock(cast(:watch_class as int), cast(:watch_key as int))
             else false
         end as has_watch,
-        -- Workers of other programs, such as Rust's, do not say how often they beat.
+        -- Workers of other programs, such as Rust's, store no heartbeat interval.
         cast(:is_due as bool)
         and exists (
             select from :schema._private_workers as worker

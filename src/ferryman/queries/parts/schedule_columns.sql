@@ -1,6 +1,6 @@
 -- needs: row schedule
 -- gives: columns
--- What clients see of a stored schedule; `ferryman.cron.stored` reads it.
+-- The columns of a stored schedule that clients see; `ferryman.cron.stored` reads it.
 schedule.identifier,
 schedule.revision,
 least(greatest(schedule.active_since, pg_catalog.timestamptz '0001-01-03 00:00Z'), pg_catalog.timestamptz '9999-12-30 00:00Z'),

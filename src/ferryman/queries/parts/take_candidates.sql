@@ -200,6 +200,6 @@ header as (
         cast(null as boolean) as took_all,
         case when (select count(*) from done) < cast(:done_count as int) then array(select done.id from done) end as done,
         array(select chosen.id from chosen) as job_ids,
-        (select count(*) from relaxed_commit) as relaxed_commit -- nobody reads it, but a CTE that nothing refers to does not run
+        (select count(*) from relaxed_commit) as relaxed_commit -- unused, but a CTE that nothing refers to does not run
 )
 -- include: parts/claim_rows

@@ -9,9 +9,9 @@
 -- fate   nobody    the lock names no holder
 --        gone      the holder was declared dead and swept, after it had locked the queue
 --        expired   the holder never registered, and has had the lock for longer than Node keeps one
---        silent    the holder is registered, and has not beaten for :silent_for seconds, nor for two of its own beats
---        alive     the holder is registered and beats
---        unknown   none of these: a holder that does not register may live or not
+--        silent    the holder is registered, without a heartbeat for :silent_for seconds and two of its intervals
+--        alive     the holder is registered and sends heartbeats
+--        unknown   none of these: a holder that does not register may be alive or not
 stuck as materialized (
     select queue.ctid as row_ctid, queue.id, queue.queue_name, queue.locked_by, queue.locked_at
     from :schema._private_job_queues as queue

@@ -1,5 +1,5 @@
 -- Store a schedule, and make it known from now on. Returns no row if its name is taken: by another schedule, or, unless
--- :take_over, by a crontab that workers bring along.
+-- :take_over, by a crontab that a worker has registered.
 -- Locks: the rows of that name, against others that add the same.
 with schedule as (
     insert into :schema._ferryman_schedules (

@@ -1,4 +1,4 @@
--- The crontabs that workers bring along, Node's included, as far as the database knows them. Locks nothing.
+-- The crontabs that workers have registered, Node's included, as far as the database knows them. Locks nothing.
 select
     known.identifier,
     least(greatest(known.known_since, pg_catalog.timestamptz '0001-01-03 00:00Z'), pg_catalog.timestamptz '9999-12-30 00:00Z'),

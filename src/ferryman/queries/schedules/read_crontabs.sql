@@ -1,4 +1,4 @@
--- What a worker needs at the beginning of a minute: the time, its own crontabs, and the schedules stored in the database.
+-- The values that a worker needs at the beginning of a minute: the time, its own crontabs, and the stored schedules.
 --
 -- :identifiers   the names of the worker's own crontabs
 --

@@ -7,7 +7,7 @@
 -- :patience                   see parts/patience.sql
 --
 -- Returns one row: which jobs were deleted, or null if all were. The others no longer belonged to this worker, or changed
--- their token while this statement ran, which a later one can tell.
+-- their token while this statement ran, which a later statement finds out.
 --
 -- The fence is (locked_by, locked_at): a job that was swept and claimed again, even by the same worker, has another token
 -- and is left alone. The queue is freed under the same fence but not through the job, so that it does not stay locked if

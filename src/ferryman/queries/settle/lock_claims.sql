@@ -1,5 +1,5 @@
 -- Lock jobs that this worker is about to settle, and the queues that their claims hold, unless another session has locked
--- them. The settlement that follows in the same transaction then waits for no one.
+-- them. The settlement that follows in the same transaction then never waits.
 --
 -- :worker_id                      the worker
 -- :job_ids, :tokens, :queue_ids   array literals of the same length, a row for each token that a claim may have by now; a

@@ -35,7 +35,7 @@ release as (
     )
 ),
 crash as (
-    -- Jobs of this worker whose child processes died. Nobody else counts their crashes while the claim holds.
+    -- Jobs of this worker whose child processes died. No other session counts their crashes while the claim holds.
     select release.id, job.attempts, counted.before + 1 >= release.most_crashes as is_last
     from
         release
@@ -112,7 +112,7 @@ done as (
         end,
         payload = coalesce(cast(release.payload as json), job.payload),
         updated_at = case
-            -- When a job failed for good can be told by this alone.
+            -- Only this shows when a job failed for good.
             when release.effect in ('return', 'fail')
                 or job.attempts >= job.max_attempts
                 or exists (select from crash where crash.id = release.id and crash.is_last)

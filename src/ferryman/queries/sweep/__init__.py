@@ -77,7 +77,7 @@ def read_beats(worker_ids: Sequence[str]) -> Parameters:
 
 @query
 def confirm_dead_workers(workers: Iterable[tuple[str, int | None, bool]]) -> Parameters:
-    """Lock the rows of dead workers, if they have not beaten since. Returns the ids of those that are still dead.
+    """Lock the rows of dead workers that have sent no heartbeat since. Returns the ids of those that are still dead.
 
     workers: id, newest heartbeat, and whether it was named by hand
     """

@@ -1,11 +1,11 @@
 -- Lock the rows of workers that are still dead: their newest heartbeat has not changed, or they are still unregistered.
 --
 -- :workers   a JSON array of id, beat (microseconds; null for one that is not registered) and is_named: declared dead by
---            hand, whatever heartbeats it sends
+--            hand, even if it sends heartbeats
 --
 -- Returns the ids of those that are still dead.
 -- Locks: the rows of these workers, so that a heartbeat that comes now waits and then finds out what happened. A row that
--- another session has locked is about to beat, and counts as alive; for that of a named worker this statement waits.
+-- another session has locked is about to get a heartbeat, and counts as alive; if its worker is named, this waits.
 with given as (
     select item.id, item.is_named, timestamptz 'epoch' + item.beat * interval '1 microsecond' as beat
     from json_to_recordset(cast(cast(:workers as text) as json)) as item (id text, beat bigint, is_named boolean)

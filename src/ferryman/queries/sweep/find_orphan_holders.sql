@@ -5,7 +5,7 @@
 -- dead then. The others are dead if the caller gives a time-out for them, or names them. The time for which the server was
 -- down does not count, and a lock that is dated 'infinity' never expires.
 --
--- :named                            null, or ids that are declared dead by hand, whatever they look like and however busy
+-- :named                            null, or ids that are declared dead by hand, of any form and even if they claim jobs
 -- :unregistered_timeout             null, or seconds after which holders that never registered are dead
 -- :threshold, :multiplier, :flags   as in find_silent_workers.sql
 --

@@ -7,7 +7,7 @@
 --     is_session_lost                whether the worker's session lock has been gone for long enough
 --                      With null, silence is the age of the heartbeat, but no longer than the server has been up.
 -- :threshold, :claimed_threshold   seconds of silence after which all jobs, or only unstarted ones, are recovered. No worker
---                      is silent before two of its own heartbeats were due, whatever the sweeper's settings.
+--                      is silent before two of its own heartbeats were due, under any settings of the sweeper.
 -- :multiplier, :flags  a worker that holds a job with one of these flags may be silent this many times longer, and is not
 --                      dead when its session is lost either
 --

@@ -1,4 +1,4 @@
--- What workers were doing, newest first, of one worker or of all. Locks nothing.
+-- The states that workers stored with their heartbeats, newest first, of one worker or of all. Locks nothing.
 select
     state.worker_id,
     state.taken_at,

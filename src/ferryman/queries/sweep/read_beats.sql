@@ -3,7 +3,7 @@
 --
 -- :worker_ids   the workers
 --
--- A worker that does not say its interval is taken to beat every 30 seconds, the default of Ferryman and of the Rust worker.
+-- Without a stored interval, 30 seconds are assumed, the default of Ferryman and of the Rust worker.
 -- Locks nothing.
 select
     known.id,

@@ -1,9 +1,9 @@
--- What decides about jobs that dead workers hold, in the order of their ids.
+-- The facts that decide what happens to jobs of dead workers, in the order of their ids.
 --
 -- Must come after lock_interrupted_jobs.sql as a statement of its own: a start mark that was written just before the row
 -- was locked is seen only now.
--- What the dead worker's own row says of its tasks holds. The stored policies are for workers that left no row, or say
--- nothing there.
+-- The policies in the dead worker's own row come first. The stored ones are for workers that left no row, or no policies
+-- in it.
 -- Crashes count from the time in the job's flag on. An ordinary end of an attempt removes the flag, and so do a failure for
 -- good and a job that replaces this one by its key.
 -- Locks nothing.
@@ -48,7 +48,7 @@ from
         select found.tableoid, found.* from :schema._private_jobs as found where found.id = wanted.id offset 0
     ) as job
     cross join lateral (
-        -- Somebody may have dated a lock 'infinity'; these two stand for it, and recover_jobs.sql knows them.
+        -- A lock may have been dated 'infinity' by hand; these two stand for it, and recover_jobs.sql knows them.
         select
             case
                 when job.locked_at = timestamptz 'infinity' then 9223372036854775807

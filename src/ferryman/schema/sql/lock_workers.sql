@@ -1,4 +1,4 @@
--- Keep workers from registering, beating and sweeping until this transaction ends.
+-- Keep workers from registering, sending heartbeats and sweeping until this transaction ends.
 --
 -- Locks: the table of workers, against everything. While it waits for the lock, all later statements wait behind it,
 -- heartbeats included: so it waits a tenth of a second at most, and the change is tried again later.

@@ -1,7 +1,7 @@
-"""Spaces out claims that announcements cause and that find nothing.
+"""Spaces out claims that notifications cause and that find nothing.
 
 Every role that may connect to the database may announce jobs, as often as it likes, and among many workers most
-announcements are about a job that another one takes. A worker that finds jobs is never held up.
+notifications are about a job that another one takes. A worker that finds jobs is never held up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PER_SECOND = 40.0
 
 
 class ClaimBackoff:
-    """How soon the next claim may follow an announcement."""
+    """How soon the next claim may follow a notification."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -35,5 +35,5 @@ class ClaimBackoff:
 
     @property
     def pause(self) -> float:
-        """Seconds to wait before an announcement leads to a claim; mostly none."""
+        """Seconds to wait before a notification leads to a claim; usually none."""
         return max(0.0, -self._left / PER_SECOND - (self._clock() - self._counted_at))

@@ -97,7 +97,7 @@ class Claimer:
             sync_points.reach("after_claim")
         is_short = self._planner.learn(plan, wanted, reply)
         if plan is PLAIN and not reply.claims:
-            # It does not say why: there may be jobs with queues, or our tasks may be gone.
+            # The reply does not say why: there may be jobs with queues, or our tasks may be gone.
             return None
         if reply.known_tasks is not None and reply.known_tasks < len(self._tasks.ids):
             # Our tasks were cleaned away while they had no jobs; they get other numbers.

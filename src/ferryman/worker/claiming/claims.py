@@ -50,9 +50,9 @@ class Claim(msgspec.Struct, gc=False, eq=False):
     worker_id: str
     """The worker's id at the claim; it may have another since."""
     rows: Any
-    """All rows of the statement, as they came: a column that is never asked for is never unpacked."""
+    """All rows of the statement, as they arrived: a column is decoded only when it is read."""
     place: int
-    """The place of its own row among them."""
+    """The index of the job's own row in `rows`."""
     later_tokens: tuple[int, ...] = ()
     """Tokens that the database was asked to give it since; see `ferryman.worker.claiming.renewal`."""
     crash_flags: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class Claim(msgspec.Struct, gc=False, eq=False):
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of asking for jobs."""
+    """The result of one call of `Claimer.claim`."""
 
     claims: Sequence[Claim]
     is_short: bool
@@ -160,7 +160,7 @@ class ClaimReply(msgspec.Struct, frozen=True):
 
 
 def reply_from_rows(rows: Any, worker_id: str) -> ClaimReply:
-    """The claims in their order, and the outlook.
+    """Read the reply to a claim: the claims, in the order in which they run, and what the header says.
 
     rows: read by column name: `LazyRows` or `NamedRows`
     """
@@ -186,8 +186,8 @@ def reply_from_rows(rows: Any, worker_id: str) -> ClaimReply:
 
 
 def _keep_own_row(claim: Claim) -> None:
-    """Keep the claim's own row alone."""
-    with suppress(psycopg.DataError):  # a row that cannot be decoded is for later, if anybody asks for it
+    """Keep only the claim's own row."""
+    with suppress(psycopg.DataError):  # a row that cannot be decoded fails later, if it is read
         claim.rows, claim.place = claim.rows.only(claim.place), 0
 
 

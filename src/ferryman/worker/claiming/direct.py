@@ -29,9 +29,9 @@ SECONDS_HELD_BACK = 0.1
 class DirectSource:
     """Claims jobs and starts them at once.
 
-    listener: hears of new jobs; None if the worker does not listen
-    poll_seconds: how often to look for jobs when nothing is heard
-    once: whether to stop when nothing is due, nothing runs, and everything is settled. It may be run again then
+    listener: receives notifications of new jobs; None if the worker does not listen
+    poll_seconds: how often to look for jobs when no notification arrives
+    once: True stops when nothing is due, nothing runs, and everything is settled. It may be run again then
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class DirectSource:
         self._backoff = ClaimBackoff()
 
     async def run(self) -> None:
-        """Claim and start jobs until the worker is told to stop, or with `once` until nothing is left to do."""
+        """Claim and start jobs until the worker shuts down, or with `once` until nothing is left to do."""
         await (self._run_once() if self._once else self._run())
 
     def wake(self) -> None:
@@ -112,7 +112,7 @@ class DirectSource:
                 await self._stop.wait_for(self._backlog.flush(), SECONDS_TO_FLUSH, or_hurry=True)
 
     async def _claim(self) -> Claimed | None:
-        """Claim for all free slots, if there are any and all is well; otherwise wait a little."""
+        """Claim jobs for all free slots. If there are none, or nothing may be claimed now, wait a little."""
         free = self._slots.free
         if free <= 0:
             await self._wait_for_slots(self._poll_seconds)
@@ -131,13 +131,13 @@ class DirectSource:
         if claimed.claims:
             self._slots.start(claimed.claims)
             # Two rounds of the loop before anything else is asked of the database: let them begin, and let the settler
-            # see what has ended at once. It sends that, or leaves it for the next claim.
+            # see which of them ended at once. It writes these, or leaves them for the next claim.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         return claimed
 
     async def _claim_and_complete(self, wanted: int) -> Claimed:
-        """Claim, and complete in passing what waits for that: one round trip and one commit for both."""
+        """Claim, and write waiting completions along: one round trip and one commit for both."""
         is_announced, self._is_announced = self._is_announced, False
         claimed = await self._claimer.claim(wanted, self._settler, is_announced=is_announced)
         self._backoff.claimed(len(claimed.claims))
@@ -150,7 +150,7 @@ class DirectSource:
             await self._wait_for_slots(seconds)  # one that ends may have added some
 
     async def _wait_for_slots(self, seconds: float) -> None:
-        """Wait for a job to end. One that ended during the last claim may have added jobs which that did not see."""
+        """Wait for a job to end. A job that ended during the last claim may have added others that it did not see."""
         if self._has_slot_ended:
             self._has_slot_ended = False
             return

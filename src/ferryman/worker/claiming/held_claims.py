@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ClaimHolder(Protocol):
-    """A part in which claims wait."""
+    """A part of the worker that holds claims."""
 
     @property
     def held_claims(self) -> Collection[Claim]:

@@ -1,4 +1,4 @@
-"""Hears about new jobs, on a connection of its own."""
+"""Listens for new jobs, and for migrations, on a connection of its own."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class BehindPoolerError(Exception):
 
 
 class Listener:
-    """Acts on each announcement, and reconnects for as long as it runs. Never inside a transaction.
+    """Acts on each notification, and reconnects for as long as it runs. Never inside a transaction.
 
-    Behind a pooler it does not listen, and looks again when the worker's pool has made a connection without one.
+    Behind a pooler it does not listen. It tries again once the worker's pool has made a connection without a pooler.
 
     is_behind_pooler: whether the newest connection of the worker's pool leads to a pooler
-    poll_seconds: how often the worker looks for jobs by itself, for the log
+    poll_seconds: how often the worker polls for jobs, for the log
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class Listener:
         self._retrying = Retrying("listening for new jobs", logger=logger)
         self._patience = new_patience()
         self.is_listening = False
-        """True while announcements arrive, as far as the worker can tell."""
+        """True while notifications arrive, as far as the worker knows."""
 
     def on(self, channel: str, act: Callable[[], None]) -> None:
-        """Do this for each announcement of the channel, and after each time when one may have been missed."""
+        """Call `act` at each notification of the channel, and each time that one may have been missed."""
         self._acts[channel] = act
 
     async def run(self) -> None:
@@ -119,7 +119,7 @@ class Listener:
             self._has_told = False
             self._retrying.is_over()
             self.is_listening = True
-            # Announcements before this moment were missed.
+            # Notifications before this moment were missed.
             for channel in CHANNELS:
                 self._ring(channel)
             while True:
@@ -131,7 +131,7 @@ class Listener:
                 await connection.close()
 
     async def _hear(self, pgconn: PGconn) -> None:
-        """Ring for what comes within a while. By hand: the driver's way takes longer than to claim a job in Python."""
+        """Act on the notifications of the next minute. Reads the socket itself: the driver is slower than a claim."""
         loop, socket = asyncio.get_running_loop(), pgconn.socket
         broken: asyncio.Future[None] = loop.create_future()
 

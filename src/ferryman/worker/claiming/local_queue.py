@@ -55,7 +55,7 @@ SECONDS_AFTER_CANCELLING = 1.0
 class LocalQueue:
     """Claimed jobs that wait for a free slot of one worker.
 
-    poll_seconds: how often to look for jobs when nothing is heard
+    poll_seconds: how often to look for jobs when no notification arrives
     news: reports events to hooks, in order
     """
 
@@ -97,7 +97,7 @@ class LocalQueue:
         """True if the last fetch may have left due jobs behind."""
         self._backoff = ClaimBackoff()
         self._pulses = 0
-        """Announcements since the last fetch began."""
+        """Notifications since the last fetch began."""
         self._has_run_dry = False
         """True if the queue wanted a fetch since the last one began."""
 
@@ -245,7 +245,7 @@ class LocalQueue:
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            # What the database has handed out already must go back like the rest, so we have to know it.
+            # Jobs that the database has locked for this claim must go back like the rest, so the reply is waited for.
             await asyncio.wait([claiming], timeout=SECONDS_AFTER_CANCELLING)
             claiming.cancel()
             with contextlib.suppress(Exception, asyncio.CancelledError):
@@ -274,7 +274,7 @@ class LocalQueue:
         now = time.monotonic()
         self._note(self._pause.at(now))
         if self._cached and self._cached[0][0] <= now and not self._stop.is_set():
-            # Slots that were busy for so long have no use for the younger ones either.
+            # Slots that were busy for this long have no use for the younger ones either.
             self._give_back()
             self._set_mode(LocalQueueMode.TTL_EXPIRED)
 

@@ -1,13 +1,13 @@
-"""Gives back jobs that are locked by this worker, which never heard of their claim.
+"""Gives back jobs that are locked by this worker, but whose claim it never learned of.
 
-A connection that is cut between the commit of a claim and its reply leaves jobs locked by a worker that lives, so that
-no sweep would ever look for them. After such a cut the worker gives back every job that is locked by its id, except by
-the claims that it knows. It looks several times: a request may lie in the network for a while, and be carried out
-later.
+A connection that is cut between the commit of a claim and its reply leaves jobs locked by a worker that is alive, so
+no sweep would ever recover them. After such a cut the worker gives back every job that is locked under its id, except
+those of the claims that it knows. It looks several times, because the network may delay a request, which is then
+carried out later.
 
 Times are not compared: after a failover the clock of the database may have gone back, and a lost claim is then older
-than the last one that came through. For an id that it has lost, it leaves alone all claims up to the newest one that
-came through: the sweep deals with those.
+than the last one whose reply arrived. One case is different: under an id that the worker no longer has, claims up to
+the newest one whose reply arrived are left alone. The sweep that declared the worker dead recovers their jobs.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ SECONDS_UNTIL_HELD_ROWS_ARE_FREE = 5.0
 class _Look(NamedTuple):
     at: float
     worker_id: str
-    """Not always today's name: the worker may have been swept since."""
+    """Not always the current id: the worker may have been swept since."""
     heard_of: int
-    """The newest claim that had come through by the time of the first suspicion."""
+    """The newest claim whose reply had arrived by the time of the first suspicion."""
 
 
 class LostReplies:
@@ -62,10 +62,10 @@ class LostReplies:
 
     @asynccontextmanager
     async def one_claim(self, worker_id: str) -> AsyncIterator[None]:
-        """Keep other claims of this worker away while one is under way, and give back lost ones before it.
+        """Allow one claim of this worker at a time, and give back lost ones before it.
 
-        What another claim brings meanwhile would be taken for lost. So every source of jobs sends its claims within
-        this block, and calls `heard_of` there. An error means that the claim may be committed, unless nothing was sent.
+        The jobs of a second claim would count as lost. So every source of jobs sends its claims within this block, and
+        calls `heard_of` there. An error means that the claim may be committed, unless nothing was sent.
         """
         async with self._turn:
             await self.give_back()
@@ -73,17 +73,17 @@ class LostReplies:
                 yield
             except NotConnectedError:
                 raise
-            except BaseException:  # whatever it is
+            except BaseException:  # a cancellation too
                 self.suspect(worker_id)
                 raise
 
     def heard_of(self, claims: Sequence[Claim]) -> None:
-        """Note claims that came through."""
+        """Note claims whose reply arrived."""
         if claims:
             self._newest_token = max(self._newest_token, claims[0].token)
 
     def suspect(self, worker_id: str) -> None:
-        """Note that a claim was sent in this name and no reply came, or came too late."""
+        """Note that a claim was sent under this worker id, and that its reply was lost or came too late."""
         now = time.monotonic()
         earlier = [look for look in self._looks if look.worker_id == worker_id]
         heard_of = min([self._newest_token, *(look.heard_of for look in earlier)])
@@ -91,16 +91,16 @@ class LostReplies:
         self._looks += [_Look(now + seconds, worker_id, heard_of) for seconds in SECONDS_UNTIL_LOOKS]
 
     def until_next_look(self, seconds: float | None) -> float | None:
-        """So many seconds, or fewer if the next look is due before."""
+        """Return these seconds, or fewer if the next look is due earlier."""
         if not self._looks:
             return seconds
         look_in = max(0.0, min(look.at for look in self._looks) - time.monotonic())
         return look_in if seconds is None else min(look_in, seconds)
 
     async def give_back(self, *, at_once: bool = False) -> None:
-        """Look for them, if there may be any and it is time to.
+        """Give back lost jobs, if there may be any and a look is due.
 
-        at_once: it is the last chance; no claim will be made any more
+        at_once: True looks at once, because the worker will not claim again
         """
         if not self._looks:
             return
@@ -112,7 +112,7 @@ class LostReplies:
         self._looks = [look for look in self._looks if look not in due]
 
     async def _look(self, worker_id: str, heard_of: int) -> bool:
-        """Give back what is there; whether all could be, or others hold some of the rows."""
+        """Give back all lost jobs. Returns False if another session has locked some of their rows."""
         async with self._held.tokens_change:
             returned, is_any_left = await self._database.run(self._return(worker_id, heard_of))
         if returned:

@@ -46,7 +46,7 @@ class RefetchPause:
         )
 
     def after_pulse(self, count: int) -> LocalQueueRefetchDelayAbort | None:
-        """End the pause early, if there were enough announcements since the last fetch."""
+        """End the pause early, if there were enough notifications since the last fetch."""
         threshold = self._abort_threshold
         if not self.is_on or threshold is None or count < threshold:
             return None

@@ -2,7 +2,7 @@
 
 A renewed lock has a new token, and the rows that go with the claim get it too. The new token is the time of the
 database, which is read first: the worker notes the token before it asks for it. So whether or not the answer arrives,
-and whatever a handler or a settlement does at the same moment, the claim has one of the noted tokens.
+and even if a handler or a settlement acts at the same moment, the claim has one of the noted tokens.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ SECONDS_BETWEEN_LOOKS = 300.0
 
 
 class LockRenewal:
-    """Renews old locks of running jobs. A worker whose jobs are short pays for a timer only.
+    """Renews old locks of running jobs. If all jobs are short, it costs only a timer.
 
-    held: the lock under which tokens change
+    held: has the lock that is held while tokens change
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LockRenewal:
                 return
 
     async def look(self) -> None:
-        """Renew what is old by now."""
+        """Renew the locks that are old by now."""
         now = self._clock()
         self._seen = {claim: self._seen.get(claim, now) for claim in self._slots.started}
         old = [claim for claim, since in self._seen.items() if now - since >= SECONDS_UNTIL_OLD]
@@ -116,9 +116,9 @@ class LockRenewal:
 
 
 def _holders(claims: Sequence[Claim]) -> list[Claim]:
-    """These claims without those that have lost their queue, to a later one of ours.
+    """These claims, without those whose queue a later claim of this worker has taken.
 
-    All that are renewed get one token, by which a lost claim could free the queue of the later one.
+    All renewed claims get the same token, so a lost claim could free the queue of the later one.
     """
     in_order = sorted(claims, key=lambda claim: claim.token)
     holders = {claim.queue_id: claim for claim in in_order}

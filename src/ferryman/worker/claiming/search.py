@@ -1,12 +1,12 @@
 """Chooses which claim statement is sent, and how many jobs it looks at.
 
-Mostly the first jobs of the table are due and for this worker, and none has a queue: then the cheapest claim will do,
-which looks at few more jobs than it wants. It is tried when there are likely to be jobs. When it brings too few,
-because others are faster or the first jobs are not for this worker, the next claims look further: first among jobs with
-queues too, then at more of the same, then by task, then by task and ever further. After a while it is tried whether
-less will do again.
+Usually the first jobs of the table are due and for this worker, and none has a queue. Then the cheapest claim is
+enough; it looks at few more jobs than it wants. It is tried when there are likely to be jobs. If it finds too few,
+because other workers are faster or the first jobs are not for this worker, the next claims look further: first at jobs
+with queues too, then at more of these, then by task, then by task and further each time. After a second the cheapest
+claim is tried again.
 
-Nothing is kept that could be out of date: every claim looks at what the table holds by then.
+No result is kept, so none can be out of date: every claim reads the table anew.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ SECONDS_OF_LOOKING_FURTHER = 1.0
 
 
 class SearchPlan(msgspec.Struct, frozen=True):
-    """One choice: a statement, and how far it looks.
+    """A claim statement, and how far it looks.
 
     width: how many jobs to look at for each one that is wanted
-    stretch: how many times as many to look at as usual
+    stretch: factor on the usual number of jobs to look at
     """
 
     search: ClaimStatement
@@ -64,7 +64,7 @@ class SearchPlanner:
         """
         if time.monotonic() >= self._until:
             self._plan = PLAIN
-        # Without hope, the other claim is better: when there is nothing, it also looks whether our tasks still exist.
+        # When jobs are unlikely, the other claim is better: if it finds none, it also checks that our tasks exist.
         if self._plan is PLAIN and not is_announced and not self._was_full:
             return NEAR
         return self._plan
@@ -80,7 +80,7 @@ class SearchPlanner:
         return is_short
 
     def failed(self) -> None:
-        """Learn that the last claim came to nothing: if its statement was to blame, the next one is another."""
+        """Note that the last claim failed. The next one uses another statement, in case this one was to blame."""
         self._plan = NEAR
         self._until = time.monotonic() + SECONDS_OF_LOOKING_FURTHER
 

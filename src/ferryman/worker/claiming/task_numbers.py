@@ -34,7 +34,7 @@ class TaskNumbers:
         self._registered_at = 0.0
         self.ids: Sequence[int] = ()
         """The numbers that our tasks have now."""
-        # Those that they had before, too: jobs that were claimed by these may still run.
+        # Earlier numbers too: jobs that were claimed under these may still run.
         self._tasks: dict[int, Task[..., Any]] = {}
         self._identifiers: dict[int, str] = {}
 
@@ -45,7 +45,7 @@ class TaskNumbers:
         started_at = self._clock()
         while len(numbers) < len(names):
             numbers = task_ids(await self._database.fetch(register_tasks(names)))
-        # Only now: jobs that were claimed by the old numbers may start at any time, and this may fail.
+        # Only now: jobs that were claimed under the old numbers may start at any time, and the statement may fail.
         self.learn(numbers)
         self._registered_at = started_at
 
@@ -55,7 +55,7 @@ class TaskNumbers:
             await self.register()
 
     def learn(self, numbers: Mapping[int, str]) -> None:
-        """Take these for the numbers of our tasks."""
+        """Use these as the numbers of our tasks."""
         self.ids = [*numbers]
         self._identifiers.update(numbers)
         self._tasks.update({number: self._registry.find(name) for number, name in numbers.items()})

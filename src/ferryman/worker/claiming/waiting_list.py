@@ -1,10 +1,10 @@
-"""Tells sweepers which jobs wait in the local queue and have not started.
+"""Writes, for sweepers, which jobs wait in the local queue and have not started.
 
 With each heartbeat interval, a worker writes a list of such claims into its row. From the moment at which a list is
 made, a job on it starts only after its start is marked; so a job that is on the list and has no mark never started. All
 others start without a mark: most jobs never meet a list, and pay nothing.
 
-The claims that wait longest from now on are listed, up to a limit: they need their marks last.
+The claims that will wait longest are listed, up to a limit, because they need their marks last.
 """
 
 from __future__ import annotations

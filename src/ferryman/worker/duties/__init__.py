@@ -1,1 +1,1 @@
-"""What a worker does besides running jobs: recovery, and watching itself and the schema."""
+"""The duties of a worker besides running jobs: recovery, and watching itself and the schema."""

@@ -1,7 +1,7 @@
 """Names the handler that blocks the event loop, while it does so.
 
 A blocking call in an async handler stops every other job of the worker, and nothing else shows which one it was. A
-thread asks the loop for a sign of life; when none comes, it looks where the loop's thread is.
+thread asks the loop to answer. If no answer comes, it reads the stack of the loop's thread.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _users_frame(frame: FrameType | None) -> FrameType | None:
 
 @functools.cache
 def _not_the_users() -> tuple[str, ...]:
-    """How the file names of such code begin."""
+    """The beginnings of the file names of such code."""
     places = [Path(ferryman.__file__).parent]
     places += [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     return ("<frozen", *(str(place.resolve()) for place in places))

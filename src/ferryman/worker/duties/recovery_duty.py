@@ -51,7 +51,7 @@ SWEEP_SECONDS = 300.0
 SECONDS_HELD = 60.0
 """After another session has held the sweep lock for this long, the log names it."""
 SECONDS_UNTIL_PRUNING = 60.0
-"""After the start: workers that live for less than an hour must not leave records behind for ever."""
+"""Counted from the start: the records of workers that run for less than an hour must be deleted too."""
 SECONDS_BETWEEN_PRUNINGS = 3600.0
 
 
@@ -59,8 +59,8 @@ class RecoveryDuty:
     """Heartbeats and sweeps of one worker, from its registration to its end.
 
     window: how long others cannot have declared this worker dead
-    state: what the worker is doing, written down with each beat
-    slots, source: what they hold is lost when others have taken our jobs
+    state: what the worker is doing, stored with each heartbeat
+    slots, source: lose their claims when this worker is declared dead
     tracing: reports the attempts that ended with their worker
     """
 
@@ -149,7 +149,7 @@ class RecoveryDuty:
                     next_sweep = time.monotonic() + _about(interval)
                     if self._is_in_charge:
                         await self._sweep([], finds_orphans=True)
-            except Exception as error:  # noqa: BLE001 - whatever goes wrong in one sweep, the next one must come
+            except Exception as error:  # noqa: BLE001 - after any error in one sweep, the next one must come
                 await asyncio.sleep(self._retrying.pause_after(error))
             else:
                 self._retrying.is_over()
@@ -165,7 +165,7 @@ class RecoveryDuty:
                 if self._is_in_charge:
                     await self._database.run(retention.prune(self._client.schema.name, self._settings))
                     await self._database.fetch(prune_progress())
-            except Exception as error:  # noqa: BLE001 - whatever goes wrong this time, there is a next one
+            except Exception as error:  # noqa: BLE001 - after any error, there is a next time
                 retrying.pause_after(error)
             else:
                 retrying.is_over()
@@ -173,7 +173,7 @@ class RecoveryDuty:
 
     @property
     def _is_in_charge(self) -> bool:
-        """True if this worker does what one of the schema should do: the watcher, or any that goes by beats alone."""
+        """True if this worker does the work of one per schema: it is the watcher, or only heartbeats count."""
         return self._beats.is_watching or self._beats.goes_by_beats
 
     async def _sweep(self, observed: Sequence[Dead], *, finds_orphans: bool) -> None:
@@ -214,7 +214,7 @@ class RecoveryDuty:
         finally:
             self._teller.tell(*progress.events)
         if result.recovered_count:
-            self._source.wake()  # we may run them ourselves, and behind a pooler nobody hears of them
+            self._source.wake()  # we may run them ourselves, and behind a pooler no notification arrives
         return result
 
     async def _follow_lock(self, *, is_held: bool) -> None:
@@ -239,7 +239,7 @@ class RecoveryDuty:
         self._source.give_back()
 
     def _found_dead(self, dead: Sequence[Dead]) -> None:
-        """On the thread of the beats."""
+        """Hand dead workers to the event loop. Called on the heartbeat thread."""
         self._on_loop(functools.partial(self._take_dead, [*dead]))
 
     def _take_dead(self, dead: Sequence[Dead]) -> None:
@@ -257,5 +257,5 @@ class RecoveryDuty:
 
 
 def _about(seconds: float) -> float:
-    """About as many seconds: workers that were started together should not all look together."""
+    """Return about this many seconds, so that workers that were started together do not all look together."""
     return seconds * random.uniform(0.8, 1.0)  # noqa: S311 - no secret depends on it

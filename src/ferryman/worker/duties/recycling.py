@@ -37,7 +37,7 @@ class Recycling:
         self._is_due = False
 
     def counted(self, attempt: Attempt) -> Attempt:
-        """Let an attempt count."""
+        """Count each attempt."""
 
         async def make(claim: Claim, cancelling: Cancelling) -> Outcome:
             try:
@@ -50,7 +50,7 @@ class Recycling:
         return make
 
     async def watch(self) -> None:
-        """Look at the memory of this process again and again."""
+        """Check the memory of this process at intervals."""
         while self._max_memory is not None:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             used = resident_bytes() if self._ended else 0

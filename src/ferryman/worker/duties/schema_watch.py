@@ -43,7 +43,7 @@ class SchemaWatch:
         self._alarm.ring()
 
     async def run(self) -> None:
-        """Look after each announcement, until cancelled or the schema cannot be used any more."""
+        """Read it after each announcement, until cancelled or the schema cannot be used any more."""
         while True:
             await self._alarm.wait(_FOR_EVER)
             try:
@@ -69,7 +69,7 @@ class SchemaWatch:
     def _say_that_it_waits(self, problem: SchemaError) -> None:
         if self._waits_for is not type(problem):
             self._waits_for = type(problem)
-            logger.warning("this worker waits with its jobs: %s", problem, extra={"event": "schema_awaited"})
+            logger.warning("the schema cannot be used for now; waiting: %s", problem, extra={"event": "schema_awaited"})
 
     async def _look_again_in(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

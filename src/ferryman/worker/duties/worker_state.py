@@ -33,7 +33,7 @@ class Tally(msgspec.Struct):
 
 
 class LoopLag:
-    """How long the event loop takes to answer. Each reading asks it once more."""
+    """How long the event loop takes to answer. Each reading asks it again."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = time.monotonic) -> None:
         self._loop = loop
@@ -68,7 +68,7 @@ class StateRecord:
         self._lag = LoopLag(loop)
 
     def take(self) -> Mapping[str, Any]:
-        """As `_ferryman_worker_states.sql` has them."""
+        """The current figures, as `_ferryman_worker_states.sql` stores them."""
         return {
             "slots": self._slots.concurrency,
             "running": len(self._slots),
@@ -80,7 +80,7 @@ class StateRecord:
 
 
 def rss_bytes() -> int | None:
-    """The memory that this process has; None where nobody says."""
+    """The memory that this process has; None where the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

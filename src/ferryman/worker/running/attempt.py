@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Cancelling = Callable[[], int]
     """How often the asyncio task that makes an attempt was cancelled."""
     Attempt = Callable[[Claim, Cancelling], Awaitable[Outcome]]
-    """Runs a job once, when what it returns is awaited. Never raises: whatever happens is an outcome."""
+    """Runs a job once, when what it returns is awaited. Never raises: an error is an outcome too."""
     _Make = Callable[[Task[..., Any], HandlerCall, Claim, WorkerContext | None, Cancelling], Awaitable[Ending]]
 
 _EVENTS = (JobFetch, BeforeJobRun, JobStart, AfterJobRun)
@@ -53,8 +53,8 @@ class Attempts:
 
     tasks: finds the identifier that a job carries
     guard: says whether a job may be started; asked again after hooks, which may take their time
-    recycling: counts the attempts of a worker that ends after so many; None if it does not
-    traced: lets a tracing library watch the attempts; None if none is wanted
+    recycling: counts the attempts of a worker with `max_jobs` or `max_memory`; None for others
+    traced: lets a tracing library watch the attempts; None without one
     """
 
     def __init__(
@@ -103,13 +103,13 @@ class Attempts:
         return attempt
 
     def lose(self, claim: Claim) -> None:
-        """Tell the handler of a lost job, if it asks, that it may no longer complete the job."""
+        """Set `ctx.lease_lost` of a lost job, so that its handler can no longer complete it."""
         lease = self._leases.get(claim)
         if lease is not None:
             lease.is_lost = True
 
     def _find(self, task: Task[..., Any]) -> Attempt:
-        # Plain functions around coroutines: each coroutine around a handler would be felt.
+        # Plain functions around coroutines: each coroutine around a handler costs time.
         call = self._handlers.caller(task)
         make = self._make_with_hooks if self._hooks.wants_any(*_EVENTS) else self._handlers.handle
         if task.takes_context or task.running.run_in == "process":
@@ -185,7 +185,7 @@ class Attempts:
                 return None
 
     async def _decided_after(self, job: Job, worker_id: str, ending: Ending, seconds: float) -> Ending:
-        # What was interrupted, or never began, has neither returned nor raised; hooks could only make a lie of it.
+        # A job that was interrupted, or never began, has not returned or raised: hooks must not change its outcome.
         if not self._hooks.wants(AfterJobRun) or isinstance(ending, (Interrupted, Unstarted)):
             return ending
         error = ending.error if isinstance(ending, Failed) else None

@@ -21,7 +21,7 @@ _raw_items = msgspec.json.Decoder(list[msgspec.Raw])
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What became of the items of a batch job."""
+    """The result of a batch job: which items are done, and which failed."""
 
     error: BaseException | str | None = None
     items: Sequence[BaseException | str | None] | None = None
@@ -33,17 +33,17 @@ class BatchResult:
 
     @classmethod
     def fail_all(cls, error: BaseException | str) -> BatchResult:
-        """All items failed; all will be tried again."""
+        """All items failed; all will be retried."""
         return cls(error=error)
 
     @classmethod
     def of_items(cls, results: Sequence[BaseException | str | None]) -> BatchResult:
-        """One entry per item: None if it is done, an error if it failed and shall be tried again."""
+        """Some items may have failed. One entry per item: None if it is done, an error if it is to be retried."""
         return cls(items=results)
 
 
 def batch_outcome(payload_json: str, result: Any, seconds: float) -> Ending:
-    """What a batch handler's result means: failed items become the payload of the next attempt."""
+    """The outcome that a batch handler's result means. Failed items become the payload of the next attempt."""
     if not payload_json.lstrip().startswith("["):
         return Failed("batch job payload must be a JSON array")
     if isinstance(result, BatchResult):
@@ -65,7 +65,7 @@ def _item_outcome(payload_json: str, results: Sequence[Any], seconds: float) -> 
     failed = [(place, result) for place, result in enumerate(results) if result is not None]
     for place, result in failed:
         if not isinstance(result, (BaseException, str)):
-            # False may mean that it failed, and 17 that it is done: whoever guesses loses items.
+            # False may mean that it failed, and 17 that it is done: to guess would lose items.
             kind = type(result).__name__
             return Failed(f"batch handler returned {kind} for item {place}; expected None if it is done, or an error")
     if not failed:

@@ -42,7 +42,7 @@ class HooksOnLoop(HookRegistry):
         return self._on_loop.wants(event)
 
     def emit_blocking(self, event: Observer) -> None:
-        """Report an event, and wait until all handlers have it."""
+        """Report an event, and wait until all handlers have returned."""
         if threading.get_ident() == self._thread:
             self._on_loop.emit_blocking(event)
         else:

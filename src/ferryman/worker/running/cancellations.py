@@ -1,7 +1,7 @@
 """Knows which jobs the worker itself has cancelled.
 
-`asyncio.Task.cancelling()` cannot tell: libraries cancel the task that calls them, for their own time limits, and some
-never take that back.
+`asyncio.Task.cancelling()` does not show that: libraries cancel the task that calls them, for their own time limits,
+and some never take that back.
 """
 
 from __future__ import annotations

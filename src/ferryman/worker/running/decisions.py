@@ -1,4 +1,4 @@
-"""What the end of a handler means for its job. A worker asks here, and so does a child process that ran the handler."""
+"""Decides what the end of a handler means for its job: in a worker, or in the child process that ran the handler."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def decided_by(error: BaseException, task: Task[..., Any], attempts: int) -> Sno
 
 
 def batch_ending(task: Task[..., Any], attempts: int, payload_json: str, result: Any, seconds: float) -> Ending:
-    """What the result of a batch handler means, with the delay of the task's retry policy."""
+    """The ending that a batch handler's result means, with the delay of the task's retry policy."""
     outcome = batch_outcome(payload_json, result, seconds)
     if isinstance(outcome, Failed):
         return replace(outcome, delay=retry_seconds(task, attempts, RuntimeError(outcome.error)))

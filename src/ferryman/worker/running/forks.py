@@ -1,4 +1,4 @@
-"""Processes that a handler has forked: one that comes back from the handler must not go on as a second worker."""
+"""Ends processes that a handler has forked: one that returns from the handler must not run as a second worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def leave_if_forked(born_in: int, error: BaseException | None) -> None:
 
 
 def _exit_code(error: BaseException | None) -> int:
-    """What the process would have said if it had ended by itself."""
+    """The exit code that the process would have had if it had ended by itself."""
     if isinstance(error, SystemExit) and isinstance(error.code, int | None):
         return error.code or 0
     return 0 if error is None else 1

@@ -89,7 +89,7 @@ class Handlers:
     """Calls handlers: on the loop, in a thread, in a child process.
 
     guard: says whether a job may be started; asked again when there is a child process for it
-    tracing: hands the span of a job on to its child process
+    tracing: passes the span of a job to its child process
     on_crash, max_crashes: what happens to a job whose child process died, unless its task says otherwise
     crash_window: how long a crash counts
     """
@@ -134,11 +134,11 @@ class Handlers:
         context: WorkerContext | None,
         cancelling: Callable[[], int],
     ) -> Ending:
-        """Run the handler to its end, whatever it does. Only cancelling the caller ends it early.
+        """Run the handler to its end. Only cancelling the caller ends it early.
 
-        call: how to call it, from `caller`
-        context: needed by tasks that ask for it, and by those that run in a child process
-        cancelling: of the asyncio task that runs it
+        call: calls the handler; from `caller`
+        context: for tasks that ask for it, and those that run in a child process
+        cancelling: returns how often the asyncio task that runs it was cancelled
         """
         started = time.monotonic()
         try:
@@ -206,7 +206,7 @@ class Handlers:
             return _in_its_trace(decided, claim)
         match error:
             case _ if isinstance(error, PoolClosedError) or was_cancelled:
-                # Whatever else a handler makes of its cancellation, that is why it ended.
+                # A handler may turn its cancellation into another error; the cancellation is still why it ended.
                 return self._interrupted
             case OverTimeError() if task.running.timeout is not None:
                 seconds = task.running.timeout.total_seconds()
@@ -250,7 +250,7 @@ def _queue_of(context: WorkerContext) -> Mapping[str, Any] | None:
 
 
 def _take_note(context: WorkerContext, note: ChildNote) -> object:
-    """Do what follows from it; the answer, if it is a question."""
+    """Handle a note of a child process. Returns the answer if the note is a question."""
     match note:
         case ChildLog():
             hand_on(note)

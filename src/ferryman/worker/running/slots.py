@@ -89,7 +89,7 @@ class Slots:
         """The worker's context, before any handler has touched it."""
 
     def draw_from(self, source: JobSource) -> None:
-        """Take the next job for a free slot from here, and say when a slot is free again."""
+        """Take jobs for free slots from this source, and notify it when a slot becomes free."""
         self._take, self._slot_freed = source.take, source.slot_freed
 
     @property
@@ -209,7 +209,7 @@ class Slots:
             return None
         if self._clean_context is None:
             self._clean_context = contextvars.copy_context()
-        # In a context of its own: what a handler leaves there is no business of the next. Not made by the loop, whose
+        # In a context of its own: what a handler leaves there must not reach the next. Not made by the loop, whose
         # task factory may be an eager one: a job would have ended before its claim is known to have a slot.
         loop, context = asyncio.get_running_loop(), self._clean_context.copy()
         task = asyncio.Task(self._run(claim), loop=loop, name="a worker's slot", context=context)
@@ -224,7 +224,7 @@ class Slots:
         if self._stop.begun.is_set() or self._guard.may_be_dead:
             self._give_back_waiting()
             return None
-        # After the look at the fence: under a new name the worker is safe again, and what it had is lost.
+        # Read after the guard was asked: under a new id the worker is safe again, but its earlier claims are lost.
         name = self._identity.id
         while self._waiting:
             claim = self._waiting.popleft()
@@ -315,7 +315,7 @@ class Slots:
         try:
             if self._stop.begun.is_set() or self._stop.was_cancelled:
                 decided = await self._interruptions.decide(claim)
-        finally:  # whatever becomes of the question, the job is settled
+        finally:  # the job is settled even if hooks cannot be asked
             if decided is None:
                 self._settler.leave_locked(claim)
             else:

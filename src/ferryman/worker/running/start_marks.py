@@ -2,8 +2,8 @@
 
 When a worker dies, a job that has crashed before must be known to have started or not. In a worker with a local queue,
 which holds jobs that it has not started, the same holds for a job whose task says `on_crash="fail"` or `"retry"`, and
-for one that was on the worker's list of unstarted jobs. So these start only after their mark is written. All that want
-to start at one moment share a statement; other jobs have no mark.
+for one that was on the worker's list of unstarted jobs. So these start only after their mark is written. Jobs that
+start at the same moment share a statement; other jobs have no mark.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class StartMarks:
                 try:
                     for worker_id in {claim.worker_id for claim in group}:
                         await self._write_group(worker_id, group)
-                except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+                except Exception as error:  # noqa: BLE001 - passed to all that wait
                     for future in group.values():
                         if not future.done():
                             future.set_exception(error)
@@ -98,7 +98,7 @@ class StartMarks:
             for claim, future in wanted.items():
                 if future.done():
                     continue
-                # Not by the job alone: of a job that was lost and claimed again, the old claim must not begin.
+                # Compared by claim, not by job: if a job was lost and claimed again, its old claim must not start.
                 if busy.get((claim.job_id, claim.token)):
                     self._waiting[claim] = future  # another session has locked its row
                 else:

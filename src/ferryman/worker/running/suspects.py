@@ -75,7 +75,7 @@ class Suspects:
         now = time.monotonic()
         if not self._held:
             self._held_since = now
-            # One after the other would hold up all other jobs for as long as something here never ends.
+            # If a job here never ends, jobs that must run alone would hold up all others, one after the other.
             return (ALONE_FLAG,) if now < self._next_room else ()
         # A job that must run alone waits until no suspect is held. Every other minute no suspect is claimed, so those
         # held can run out. In the other minutes ordinary suspects may join, if one of the held never ends.

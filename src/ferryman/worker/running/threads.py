@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Threads:
     """Runs each call in a thread that no other call uses at that time.
 
-    A pool with a fixed number of threads would not do: a call that goes on after its timeout would keep a thread from
+    A pool with a fixed number of threads would not do: a call that continues after its timeout would keep a thread from
     others, and the end of the program would wait for it. How many calls run at once is for the caller to limit.
     """
 
@@ -34,7 +34,7 @@ class Threads:
         thread = self._idle.pop() if self._idle else _Thread(self._came_back)
         ended: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
         thread.orders.put((contextvars.copy_context(), call, ended))
-        # A future cannot carry every exception: some would stop those who wait. So they come as values.
+        # A future refuses some exceptions, such as StopIteration. So they are passed as values.
         result, error = await ended
         if error is None:
             return result
@@ -44,7 +44,7 @@ class Threads:
             del error, ended  # else it would hold itself, and all that its handler had, until a garbage collection
 
     def close(self) -> None:
-        """Let go of all threads; busy ones end with what they do."""
+        """End all threads: idle ones now, busy ones after their call."""
         self._is_closed = True
         while self._idle:
             self._idle.pop().orders.put(None)
@@ -74,7 +74,7 @@ class _Thread:
             leave_if_forked(self._generation, end[1])
             try:
                 ended.get_loop().call_soon_threadsafe(self._came_back, self, ended, end)
-            except RuntimeError:  # the loop is gone, and so is everybody who asked
+            except RuntimeError:  # the loop is gone, and with it all callers
                 return
             del order, context, call, ended, end
 
@@ -82,5 +82,5 @@ class _Thread:
 def _end_of(call: Callable[[], Any]) -> _End:
     try:
         return call(), None
-    except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+    except BaseException as error:  # noqa: BLE001 - raised again by `run`
         return None, error

@@ -39,7 +39,7 @@ class TracedAttempts:
         self._has_complained = False
 
     def of(self, task: Task[..., Any], attempt: Attempt) -> Attempt:
-        """The attempt, watched. Whatever happens to the watching, the job is run all the same."""
+        """Wrap the attempt in a span. The job runs even if tracing fails."""
         begin = self._tracing.processing(task.identifier)
 
         async def make(claim: Claim, cancelling: Cancelling) -> Outcome:
@@ -50,7 +50,7 @@ class TracedAttempts:
                 return await attempt(claim, cancelling)
             try:
                 outcome = await attempt(claim, cancelling)
-            except GeneratorExit:  # in whatever context this was closed, it is not the one where it began
+            except GeneratorExit:  # this is closed in another context than it began in
                 raise
             except BaseException:
                 self._end(watched, "interrupted", None)

@@ -1,4 +1,4 @@
-"""Outcomes that wait to be written: each kind in a buffer of its own, since each has a statement of its own."""
+"""Outcomes that wait to be written. Each kind has its own statement, and so its own buffer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OutcomeBuffer:
 
     Settlements whose rows other sessions hold wait apart and are tried again, so that each delays only itself.
 
-    settler: tells of what was written, and replaces what cannot be
+    settler: reports settlements that were written, and replaces those that cannot be
     delay: seconds to wait for more before each write
     """
 
@@ -86,7 +86,7 @@ class OutcomeBuffer:
 
     async def run(self) -> None:
         """Write what comes, until cancelled."""
-        # What a run that was cancelled had begun to write, and perhaps has written.
+        # A run that was cancelled had begun to write these, and perhaps has written them.
         self._waiting, self._writing = [*_doubted(self._writing), *self._waiting], ()
         while True:
             # Both in turn: however many are held up, the others are written.
@@ -121,7 +121,7 @@ class OutcomeBuffer:
             held_up: Sequence[Settlement] = ()
             try:
                 held_up = await self._write(part, skips)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the buffer goes on
+            except Exception as error:  # noqa: BLE001 - the buffer must continue after any error
                 tries += 1
                 if not await self._judge(error, part, skips=skips, tries=tries):
                     continue
@@ -136,12 +136,12 @@ class OutcomeBuffer:
             size, tries = len(self._writing), 0
 
     async def _write(self, part: Sequence[Settlement], skips: bool) -> Sequence[Settlement]:
-        """Write some, and tell of them; gives back those that are to be tried again."""
+        """Write these settlements and report them. Returns those to try again."""
         written = await self._writer.write(part, skips=skips)
         self._settler.report(written.written, written.refused)
         if not written.unclear:
             return written.held
-        # Only after the report: whatever becomes of this question, the others are written.
+        # Only after the report: the others are written, even if this question fails.
         explained = await self._writer.explain(written.unclear)
         self._settler.report(explained.written, explained.refused)
         return [*written.held, *explained.held]
@@ -173,7 +173,7 @@ class OutcomeBuffer:
 class LendingBuffer(OutcomeBuffer):
     """Completions that the next claim statement writes along, which saves a round trip and a commit.
 
-    What was not written comes back, and is written as if nothing had been tried.
+    Completions that were not written come back, and are then written as usual.
     """
 
     def __init__(self, writer: SettlementWriter, settler: Settler) -> None:

@@ -29,7 +29,7 @@ class Completed(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChildCrash(msgspec.Struct, frozen=True, gc=False):
-    """The child process of an attempt died, for which nothing but the job can be to blame."""
+    """The child process of an attempt died. Only the job itself can be to blame."""
 
     most: int | None
     """The job fails for good at this many crashes; None: never."""
@@ -163,7 +163,7 @@ def _newest_claims(settlements: Sequence[Settlement]) -> set[Claim]:
 
 
 def storable_error(text: str) -> str:
-    """The text without what PostgreSQL cannot store, and not longer than anybody will read."""
+    """The text without what PostgreSQL cannot store, and cut to a length that people still read."""
     cleaned = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     if len(cleaned) <= MAX_ERROR_LENGTH:
         return cleaned
@@ -184,7 +184,7 @@ def traceback_of(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """An exception as one line: its type and what it says. Never raises, whatever the exception does."""
+    """An exception as one line: its type and what it says. Never raises, even if the exception's own methods do."""
     try:
         said = str(error)
     except BaseException:  # noqa: BLE001 - a broken __str__ must not hide the failure

@@ -1,7 +1,7 @@
 """Writes outcomes to the database: in batches, under the fence, until they are written.
 
-What gathers while one write is under way goes with the next, so the batches grow by themselves when the worker is busy.
-A write that fails is tried again for as long as the worker lives. A write that PostgreSQL refuses because of one job's
+Outcomes that arrive during one write go with the next, so the batches grow by themselves when the worker is busy.
+A write that fails is tried again for as long as the worker runs. A write that PostgreSQL refuses because of one job's
 data is split until that job is alone, and its outcome is then replaced by one that can be stored. A job for which even
 that is refused stays locked, for recovery or a person to look at: it must not hold up the others.
 
@@ -40,7 +40,7 @@ _UNSTORABLE = Failed("the outcome of this attempt could not be stored by Postgre
 
 
 class Follower(Protocol):
-    """A part that hears of each write."""
+    """A part that is notified of each write."""
 
     def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         """Take note of the settlements of one write that were written, and of those that were refused.
@@ -51,7 +51,7 @@ class Follower(Protocol):
 
 
 class Settler:
-    """Takes outcomes, and tells its followers of each one after it was written, or refused because the claim was lost.
+    """Takes outcomes. Notifies its followers of each one once it was written, or refused because the claim was lost.
 
     lends: True if claim statements may write plain completions along
     """
@@ -79,7 +79,7 @@ class Settler:
         self._buffers: Sequence[OutcomeBuffer] = (self._completions, self._releases, self._by_handlers)
 
     def tell(self, *followers: Follower) -> None:
-        """Let these hear of each write from now on, in this order."""
+        """Notify these of each write from now on, in this order."""
         self._followers = (*self._followers, *followers)
 
     def add_route(self, route: SettlementRoute) -> None:
@@ -116,11 +116,11 @@ class Settler:
         return self._completions.is_writing
 
     def lend(self, worker_id: str) -> Loan:
-        """Completions of claims in this name, for a statement that can write them in passing; mostly there are none."""
+        """Completions of claims under this worker id, for a claim statement to write along; usually there are none."""
         return self._completions.lend(worker_id) if isinstance(self._completions, LendingBuffer) else NO_LOAN
 
     def report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
-        """Tell the followers which settlements were written, and which were refused."""
+        """Notify the followers of the settlements that were written, and of those that were refused."""
         if written or refused:
             for follower in self._followers:
                 follower.settled(written, refused)
@@ -145,12 +145,12 @@ class Settler:
                     raise
 
     def close(self) -> None:
-        """Let the next cancellation end it."""
+        """Let the next cancellation end `run_until_closed`."""
         self._is_closed = True
 
     async def flush(self) -> None:
         """Return when everything taken so far is written."""
-        # Not all buffers at once: an outcome that cannot be stored goes on to another one.
+        # Not all buffers at once: an outcome that cannot be stored moves to another one.
         while self.unsettled:
             for buffer in self._buffers:
                 buffer.hurry()

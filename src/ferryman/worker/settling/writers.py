@@ -44,10 +44,10 @@ class SettlementWriter(Protocol):
     """Writes settlements of one kind. It is asked again, for all or for half of them, when it raises."""
 
     duty: str
-    """What it does, as log lines say it: "completing jobs"."""
+    """Its work, as log lines name it: "completing jobs"."""
 
     async def write(self, settlements: Sequence[Settlement], *, skips: bool) -> Written:
-        """Write these with one statement. All of them were claimed in one name.
+        """Write these with one statement. All their claims have the same worker id.
 
         skips: True leaves out rows that other sessions have locked; they come back as `held`. False may raise an error
             because of such rows; then nothing was written
@@ -100,7 +100,7 @@ class FencedWriter(ABC):
     async def explain(self, unclear: Sequence[Settlement]) -> Written:
         """Find out why these were not written.
 
-        Some may still be ours. Such are rare: their locks were renewed while they were being written.
+        A few may still be ours, if their locks were renewed while they were being written.
         """
         owners = await self.owners(unclear)
         if owners is None:
@@ -120,7 +120,7 @@ class FencedWriter(ABC):
             rows = await self._database.fetch(find_jobs(job_ids))
         except FerrymanError as error:
             logger.warning(
-                "could not ask who owns %d jobs whose outcomes were not written; retrying: %s",
+                "could not check who owns %d jobs whose outcomes were not written; retrying: %s",
                 len(settlements),
                 error,
                 extra={"event": "owners_unknown", "count": len(settlements)},
@@ -131,7 +131,7 @@ class FencedWriter(ABC):
     async def _send(
         self, settlements: Sequence[Settlement], *, skips: bool
     ) -> tuple[Sequence[Row], Sequence[Settlement]]:
-        """Send the statement: its rows, and the settlements that were left out because others hold their rows.
+        """Send the statement: its rows, and the settlements that were left out because their rows are locked.
 
         A lock that is being renewed changes its token while a settlement waits for it, and that of its queue may follow
         later. So what may be renewed is locked first.
@@ -215,7 +215,7 @@ class HandlerCompletionWriter(ReleaseWriter):
 
 
 def completion(settlements: Sequence[Settlement]) -> Call:
-    """Delete finished jobs. All of them were claimed in one name."""
+    """Delete finished jobs. All their claims have the same worker id."""
     claims = [settlement.claim.key for settlement in settlements]
     for settlement in settlements:
         if settlement.claim.later_tokens:
@@ -224,7 +224,7 @@ def completion(settlements: Sequence[Settlement]) -> Call:
 
 
 def giving_back(settlements: Sequence[Settlement]) -> Call:
-    """Give jobs back that were not completed. All of them were claimed in one name."""
+    """Give jobs back that were not completed. All their claims have the same worker id."""
     releases = [_release(settlement, token) for settlement in settlements for _, token, _ in settlement.claim.keys]
     encoded = _encoder.encode(releases).decode()
     return release_claims(settlements[0].claim.worker_id, encoded, patience=PATIENCE)

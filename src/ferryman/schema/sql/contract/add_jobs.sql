@@ -6,7 +6,7 @@
 --
 -- Locks: keys are visited in one order, bytewise, so that two producers with the same keys wait in line and never for
 -- each other. The upsert waits for a claim of the row that is under way, and then sees what the claim has written. It
--- finds the row by the unique index, whatever size the planner believes the table to have. The tables of tasks and
+-- finds the row by the unique index, at any size that the planner believes the table to have. The tables of tasks and
 -- queues are locked as any writer does, even if no row is written there.
 --
 -- The specs are read through a subselect, so that the planner cannot count them: it would plan every call anew.

@@ -1,5 +1,4 @@
--- What a crash means for the jobs of each task, for sweepers that do not know the task. Workers write it when they
--- start.
+-- The crash policy of each task, for sweepers that do not know the task. Workers store it when they start.
 --
 -- on_crash   requeue, retry or fail; null to leave it to the sweeper
 -- retry_*    the delay after a crash that uses the attempt: base + step x attempts, at most `most`, plus or minus the

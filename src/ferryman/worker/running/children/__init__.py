@@ -11,6 +11,6 @@ a time and is kept for the next. Worker and child are connected by one socket pa
                                            ◀──  the result (`messages`)
 
 The child's messages are JSON of a limited size, so that a child can neither run code in its worker nor fill its memory.
-When a child ends, for whatever reason, its side of the channel closes, and only the job that it ran is affected:
+When a child ends, for any reason, its side of the channel closes, and only the job that it ran is affected:
 `ChildPool.run` raises `WorkerCrashed`.
 """

@@ -50,7 +50,7 @@ class ChildSuccess(Discreet, frozen=True, tag_field="type", tag="success"):
 
     @property
     def value(self) -> Any:
-        """What the task returned, as plain values."""
+        """The return value of the task, as plain values."""
         return msgspec.json.decode(self.value_json)
 
 

@@ -188,7 +188,7 @@ def _context(order: ChildOrder, channel: ChildChannel, client: Client | None) ->
 
 
 def _lent(task: Task[..., Any], client: Client | None, blocking: SyncClient | None) -> AbstractContextManager[None]:
-    """Let the task add jobs to the queue that its own job is from, whatever this process knows of its application."""
+    """Let the task add jobs to the queue that its own job is from, even if its application is not known here."""
     if blocking is None or not isinstance(task.adder, SharedClients):
         return nullcontext()
     return lent_by_worker(task.adder, client, blocking)
