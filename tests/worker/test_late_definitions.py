@@ -1,0 +1,43 @@
+"""A worker runs the tasks that it started with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.waiting import until
+from tests.support.workers import only_job, running, worker_of
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from ferryman import App, Client
+
+
+async def test_a_task_that_is_defined_while_a_worker_runs_is_left_to_workers_that_start_later(
+    app: App, client: Client, connection: psycopg.Connection
+) -> None:
+    done: list[str] = []
+
+    @app.task
+    async def early(name: str) -> None:
+        done.append(name)
+
+    async with running(worker_of(app)):
+        await client.add_raw_job("early", {"name": "first"})
+        await until(lambda: done == ["first"], "the worker runs")
+        await until(
+            lambda: not connection.execute("select from graphile_worker._private_jobs").rowcount, "it is settled"
+        )
+
+        @app.task
+        async def late() -> None:
+            done.append("late")
+
+        # As `ferryman cleanup` does with tasks that have no jobs: the worker registers its tasks again.
+        connection.execute("delete from graphile_worker._private_tasks")
+        await client.add_raw_job("late")
+        await client.add_raw_job("early", {"name": "second"})
+        await until(lambda: "second" in done, "the worker has registered its tasks again")
+
+    assert done == ["first", "second"]
+    assert (only_job(connection).attempts, only_job(connection).locked_by) == (0, None)
