@@ -113,7 +113,7 @@ class Life:
             if self._once:
                 await self._run_once()
             else:
-                schedule = after_first_claim(self.parts.scheduler.run, self.parts.claimer.has_claimed)
+                schedule = after_first_claim(self.parts.make_scheduler().run, self.parts.claimer.has_claimed)
                 async with in_background(schedule, "schedule crontabs"):
                     await self.parts.source.run()
             if self._stop.retired_because is not None:

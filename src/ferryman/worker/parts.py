@@ -75,6 +75,7 @@ class Parts:
         stop: Stopping,
         once: bool,
     ) -> None:
+        self._app = app
         self._options = options
         self._client = client
         self._identity = identity
@@ -128,12 +129,6 @@ class Parts:
         self.schema_watch = SchemaWatch(client, stop)
         self.source = self._make_source(once=once)
         self.recovery = self._make_recovery(tasks)
-        self.scheduler = CronScheduler(
-            client,
-            [*app.crontabs, *crontabs_from(options.crontabs)],
-            hooks=options.hooks,
-            use_local_time=options.use_local_time,
-        )
 
         # Calls in the other direction.
         self.slots.draw_from(self.source)
@@ -148,6 +143,16 @@ class Parts:
         if self.listener is not None:
             self.listener.on("jobs:insert", self.source.wake)
             self.listener.on("worker:migrate", self.schema_watch.announced)
+
+    def make_scheduler(self) -> CronScheduler:
+        """Make the scheduler. Hooks of `WorkerInit` and `WorkerStart` may have added schedules by then."""
+        options = self._options
+        return CronScheduler(
+            self._client,
+            [*self._app.crontabs, *crontabs_from(options.crontabs)],
+            hooks=options.hooks,
+            use_local_time=options.use_local_time,
+        )
 
     def _make_window(self) -> SafetyWindow | None:
         if not self._registers:

@@ -30,6 +30,8 @@ class TaskNumbers:
     ) -> None:
         self._database = database
         self._registry = registry
+        # Those of now: a task that is defined while the worker runs was neither checked nor announced to sweepers.
+        self._names = registry.names
         self._clock = clock
         self._registered_at = 0.0
         self.ids: Sequence[int] = ()
@@ -40,11 +42,10 @@ class TaskNumbers:
 
     async def register(self) -> None:
         """Give each of our tasks a number, and learn it."""
-        names = self._registry.names
         numbers: Mapping[int, str] = {}
         started_at = self._clock()
-        while len(numbers) < len(names):
-            numbers = task_ids(await self._database.fetch(register_tasks(names)))
+        while len(numbers) < len(self._names):
+            numbers = task_ids(await self._database.fetch(register_tasks(self._names)))
         # Only now: jobs that were claimed under the old numbers may start at any time, and the statement may fail.
         self.learn(numbers)
         self._registered_at = started_at
