@@ -75,6 +75,14 @@ def test_each_command_takes_the_common_options(path: tuple[str, ...], command: c
     assert options >= expected
 
 
+def test_a_python_without_docstrings_shows_the_options_alone() -> None:
+    """`python -OO` has removed the texts."""
+    command = [sys.executable, "-OO", "-m", "ferryman", "workers", "unlock", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert shown.startswith("Usage: ferryman workers unlock [OPTIONS] WORKER_ID...\n\nOptions:\n")
+
+
 def test_the_version_is_that_of_the_package(run: Callable[..., Ran]) -> None:
     assert f"ferryman {version('ferryman')}\n" == run("--version").out
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -191,3 +193,18 @@ def test_the_command_refuses_names_that_it_does_not_know(capsys: pytest.CaptureF
     with pytest.raises(SystemExit):
         main(["claim_jobs", "--schema", "pg_mine"])
     assert "starts with 'pg_'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["claim_jobs"]])
+def test_the_command_ends_quietly_if_nobody_reads_what_it_prints(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", encoding="utf-8") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+
+    assert ended.value.code == 1

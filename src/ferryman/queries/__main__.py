@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,13 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         lines = _listed() if given.name is None else _printed(given.name, SchemaName(given.schema), psql=given.psql)
         sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.flush()
     except ConfigurationError as error:
         parser.error(str(error))
+    except BrokenPipeError:  # its reader has seen enough, as `head` does
+        # Python flushes stdout once more at exit, and would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def _listed() -> Iterator[str]:

@@ -252,7 +252,7 @@ def unlock(client: SyncClient, *, worker_ids: tuple[str, ...], yes: bool) -> Rep
 
 workers_unlock = copy(unlock)
 """`ferryman workers unlock`, the same command under another name."""
-workers_unlock.help = str(unlock.help).replace("ferryman unlock", "ferryman workers unlock")
+workers_unlock.help = (unlock.help or "").replace("ferryman unlock", "ferryman workers unlock")
 
 
 def _jobs_held_by(client: SyncClient, worker_ids: Sequence[str]) -> dict[str, list[int]]:
