@@ -12,10 +12,10 @@ import pytest
 import ferryman.cron.scheduler
 from ferryman import JobKeyMode, JobSpec
 from ferryman.cron.crontab import Crontab
+from ferryman.cron.due_minutes import crontabs_from
 from ferryman.cron.fill import CrontabFill
 from ferryman.cron.pattern import parse_timer
 from ferryman.cron.scheduler import RETRY_HELD_UP
-from ferryman.cron.scheduling import crontabs_from
 from ferryman.errors import ConfigurationError
 from ferryman.hooks import CronJobScheduled, CronTick, HookRegistry
 from tests.support.logs import logged

@@ -118,7 +118,7 @@ async def test_many_held_rows_do_not_use_up_the_connections_of_the_worker(
 async def test_the_log_tells_of_rows_that_are_held(
     database: str, tables: Tables, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ferryman.worker.settling.held_up.SECONDS_UNTIL_TOLD", 0.0)
+    monkeypatch.setattr("ferryman.worker.settling.blocked_outcomes.SECONDS_UNTIL_TOLD", 0.0)
     stage = Stage(database, tables, FAILED, "direct", [HELD["row"]])
 
     async with stage.set_up(monkeypatch):
@@ -200,8 +200,8 @@ async def test_other_jobs_start_while_the_row_of_one_that_was_claimed_ahead_is_h
 async def test_rows_that_are_tried_again_all_the_time_do_not_keep_others_from_being_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ferryman.worker.settling.held_up.SHORTEST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr("ferryman.worker.settling.held_up.LONGEST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("ferryman.worker.settling.blocked_outcomes.SHORTEST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("ferryman.worker.settling.blocked_outcomes.LONGEST_PAUSE_SECONDS", 0.0)
     held, free = completion_of(1), completion_of(2)
     tries = 0
     written: list[Settlement] = []
@@ -211,7 +211,7 @@ async def test_rows_that_are_tried_again_all_the_time_do_not_keep_others_from_be
         tries += held in settlements
         await asyncio.sleep(0)
         written.extend(each for each in settlements if each is not held)
-        return Written((), held=[held] if held in settlements else [])
+        return Written((), blocked=[held] if held in settlements else [])
 
     buffer = buffer_of(write)
     writing = asyncio.create_task(buffer.run())
@@ -230,7 +230,7 @@ async def test_a_buffer_is_empty_as_soon_as_the_last_held_row_is_written() -> No
     async def write(settlements: Sequence[Settlement]) -> Written:
         nonlocal tries
         tries += 1
-        return Written((), held=settlements if tries < 3 else [])
+        return Written((), blocked=settlements if tries < 3 else [])
 
     buffer = buffer_of(write)
     writing = asyncio.create_task(buffer.run())

@@ -113,9 +113,9 @@ class Inside:
         return [*self._parts.held]
 
     @property
-    def held_up(self) -> int:
+    def blocked(self) -> int:
         """How many outcomes wait for others to let go of their rows."""
-        return sum(len(buffer._held_up) for buffer in self._parts.settler._buffers)
+        return sum(len(buffer._blocked) for buffer in self._parts.settler._buffers)
 
     @property
     def is_listening(self) -> bool:
@@ -134,9 +134,9 @@ class Inside:
             part.clock = _ahead(part.clock, seconds)
 
     @property
-    def is_held_back(self) -> bool:
+    def is_claiming_paused(self) -> bool:
         """Whether it may claim nothing for now."""
-        return self._parts.source._parts.is_held_back
+        return self._parts.source._parts.is_claiming_paused
 
     @property
     def _parts(self) -> Parts:

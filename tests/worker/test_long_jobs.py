@@ -219,7 +219,7 @@ async def test_an_outcome_that_meets_the_renewal_of_its_lock_is_written(
         await until(lambda: waiting_for_locks(observer) == 1, "the renewal is under way")
         scene.gate.open()
         await until(
-            lambda: waiting_for_locks(observer) == 2 or inside(worker).held_up, "the outcome waits, or is put off"
+            lambda: waiting_for_locks(observer) == 2 or inside(worker).blocked, "the outcome waits, or is put off"
         )
         brake.rollback()
         await looking
@@ -371,7 +371,7 @@ async def test_what_was_claimed_and_never_heard_of_goes_back_and_renewed_jobs_st
                 [worker.worker_id],
             )
         lost = inside(worker).lost_replies
-        lost.suspect(worker.worker_id)
+        lost.reply_lost(worker.worker_id)
         await lost.give_back(at_once=True)
         assert [(job.id, job.locked_by) for job in jobs(scene.connection)] == [
             (known.id, worker.worker_id), (unheard.id, None),

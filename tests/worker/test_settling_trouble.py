@@ -170,7 +170,7 @@ async def test_no_more_jobs_are_claimed_while_too_many_outcomes_wait(
     await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(50)])
     worker = worker_of(app, concurrency=2)
     async with running(worker):
-        await until(lambda: ran != [] and inside(worker).is_held_back, "too many wait")
+        await until(lambda: ran != [] and inside(worker).is_claiming_paused, "too many wait")
         await until(lambda: inside(worker).running == [], "those that were claimed have run")
         assert len(ran) <= 2 * 3 + 2
         connection.execute("drop trigger refuse on graphile_worker._private_jobs")

@@ -489,7 +489,7 @@ async def test_a_hook_can_leave_an_interrupted_job_locked(
         if has_lost_a_reply:
             lost = inside(worker).lost_replies
             lost._newest_token = 0
-            lost.suspect(worker.worker_id)
+            lost.reply_lost(worker.worker_id)
 
     assert only_job(connection).locked_by == worker.worker_id
     assert interrupted == []

@@ -140,7 +140,7 @@ async def test_no_more_jobs_are_claimed_while_hooks_are_far_behind(
     await client.add_raw_jobs([RawJobSpec("end", {"number": number}) for number in range(50)])
     worker = worker_of(app, concurrency=2, hooks=hooks)
     async with running(worker):
-        await until(lambda: ran != [] and inside(worker).is_held_back, "hooks are far behind")
+        await until(lambda: ran != [] and inside(worker).is_claiming_paused, "hooks are far behind")
         await until(lambda: inside(worker).running == [], "those that were claimed have run")
         assert len(ran) <= 2 * 3 + 4
         go_on.set()

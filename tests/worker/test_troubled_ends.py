@@ -120,7 +120,7 @@ async def test_a_schema_that_is_gone_at_the_end_keeps_neither_the_worker_nor_its
     worker = worker_of(app, hooks=hooks, use_notification_delivery=False, shutdown=shutdown)
     async with running(worker):
         await asyncio.wait_for(has_begun.wait(), 60)
-        inside(worker).lost_replies.suspect(worker.worker_id)
+        inside(worker).lost_replies.reply_lost(worker.worker_id)
         # Not dropped: that locks one table after the other, and can deadlock with a statement of the worker.
         connection.execute("alter schema graphile_worker rename to gone")
 

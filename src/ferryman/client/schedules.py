@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ferryman.client.adding import add_raw_job
 from ferryman.client.operations import awaited, blocking
 from ferryman.cron.crontab import Crontab
+from ferryman.cron.due_minutes import payload_at
 from ferryman.cron.parsing import parse_crontab
-from ferryman.cron.scheduling import payload_at
 from ferryman.cron.stored import COLUMNS, columns_of, stored_from_row
 from ferryman.errors import CrontabError, DuplicateScheduleError, UnknownScheduleError
 from ferryman.jobs import MAX_KEY_LENGTH, check_text

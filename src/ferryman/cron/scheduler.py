@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ferryman.cron.clock import SystemClock
-from ferryman.cron.scheduling import (
+from ferryman.cron.due_minutes import (
     GRACE,
     MINUTE,
     Entry,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ferryman.client import Client
     from ferryman.cron.clock import Clock
     from ferryman.cron.crontab import Crontab
-    from ferryman.cron.scheduling import Occurrence
+    from ferryman.cron.due_minutes import Occurrence
     from ferryman.cron.stored import StoredCrontab
     from ferryman.database.steps import Row
     from ferryman.hooks import HookRegistry

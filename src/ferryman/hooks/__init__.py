@@ -1,4 +1,9 @@
-"""Hooks: events that your handlers observe or decide, and the registry of handlers."""
+"""Hooks: events that your handlers observe or decide, and the registry of handlers.
+
+`kinds` has the two base classes, `observers` and `interceptors` the events, `answers` what hooks return, and
+`hook_registry` the handlers and how an event is reported to them. An observer's error is logged; an interceptor's error
+becomes the answer that `Interceptor.after_error` gives. CONTRIBUTING.md has the recipe for a new event.
+"""
 
 from ferryman.hooks.answers import (
     Continue,

@@ -65,7 +65,7 @@ class Dead(msgspec.Struct, frozen=True):
         return self.worker_id, self.last_heartbeat_at
 
 
-class Suspect(msgspec.Struct, frozen=True):
+class SilentWorker(msgspec.Struct, frozen=True):
     """A worker that may be dead: since when, in observed time, and the thresholds in seconds."""
 
     beat: datetime
@@ -154,8 +154,8 @@ class SilenceObserver:
         self._silences = silences
         self._reconnect_time = reconnect_time
         self._time = ObservedTime(longest_gap)
-        self._lost: dict[str, Suspect] = {}
-        self._silent: dict[str, Suspect] = {}
+        self._lost: dict[str, SilentWorker] = {}
+        self._silent: dict[str, SilentWorker] = {}
         self._late: dict[str, float] = {}
         """Workers that have missed heartbeats, and the silence that their rows note."""
 
@@ -183,10 +183,10 @@ class SilenceObserver:
     def silences_to_note(self) -> list[tuple[str, datetime, float]]:
         """Workers that have missed heartbeats, the last heartbeat, and how long it was observed to be unchanged."""
         return [
-            (worker_id, suspicion.beat, seconds)
+            (worker_id, candidate.beat, seconds)
             for worker_id, noted in self._late.items()
-            if (suspicion := self._silent.get(worker_id)) is not None
-            and (seconds := self._time.now - suspicion.since) > noted
+            if (candidate := self._silent.get(worker_id)) is not None
+            and (seconds := self._time.now - candidate.since) > noted
         ]
 
     def could_not_look(self) -> None:
@@ -232,27 +232,27 @@ class SilenceObserver:
         return sorted({max(silence, least) for silence in self._silences})
 
     def _continued(
-        self, before: dict[str, Suspect], signs: Sequence[tuple[Sign, Sequence[float]]]
-    ) -> dict[str, Suspect]:
-        """The suspects of this look. A worker whose heartbeat has changed since the last look starts anew."""
+        self, before: dict[str, SilentWorker], signs: Sequence[tuple[Sign, Sequence[float]]]
+    ) -> dict[str, SilentWorker]:
+        """The workers that may be dead by this look. One whose heartbeat has changed since then starts anew."""
         return {
             sign.worker_id: known
             if (known := before.get(sign.worker_id)) is not None and known.beat == sign.beat
-            else Suspect(sign.beat, self._time.now - sign.noted_silence, limits)
+            else SilentWorker(sign.beat, self._time.now - sign.noted_silence, limits)
             for sign, limits in signs
         }
 
-    def _over(self, suspects: dict[str, Suspect], reason: Reason) -> list[Dead]:
+    def _over(self, candidates: dict[str, SilentWorker], reason: Reason) -> list[Dead]:
         now = self._time.now
         return [
-            Dead(worker_id, suspicion.beat, reason, now - suspicion.since, passed)
-            for worker_id, suspicion in suspects.items()
-            if (passed := suspicion.limits_passed(now))
+            Dead(worker_id, candidate.beat, reason, now - candidate.since, passed)
+            for worker_id, candidate in candidates.items()
+            if (passed := candidate.limits_passed(now))
         ]
 
     def _seconds_to_reconnect(self) -> float:
         return self._reconnect_time - (self._time.now - self._time.last_gap)
 
-    def _earliest(self, suspects: dict[str, Suspect]) -> float | None:
-        times = (one.next_limit_in(self._time.now) for one in suspects.values())
+    def _earliest(self, candidates: dict[str, SilentWorker]) -> float | None:
+        times = (one.next_limit_in(self._time.now) for one in candidates.values())
         return min((seconds for seconds in times if seconds is not None), default=None)

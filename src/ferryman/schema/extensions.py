@@ -1,4 +1,4 @@
-"""Ferryman's extensions of Graphile's schema: numbered, recorded in a ledger of our own, and removable."""
+"""Ferryman's own migrations: numbered extensions of Graphile's schema, recorded in a ledger of our own, removable."""
 
 from __future__ import annotations
 

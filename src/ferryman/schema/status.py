@@ -1,4 +1,8 @@
-"""Judges a schema: whose objects it holds, and whether this version of Ferryman can use it."""
+"""Judges a schema: whose objects it holds, and whether this version of Ferryman can use it.
+
+`problem_of` decides: a breaking revision of Graphile's schema that is newer than ours is refused, a newer extension of
+Ferryman's own is a warning.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One run of a worker: starts its parts in order, and stops them in order."""
+"""One run of a worker: starts its parts in order, and stops them in order.
+
+docs/shutdown.md has the order of a shutdown as a user sees it. `_end` is its first half. The second is the exit stack
+of `_background`, whose entries end from the last to the first.
+"""
 
 from __future__ import annotations
 

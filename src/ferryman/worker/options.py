@@ -8,7 +8,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from ferryman.cron.scheduling import crontabs_from
+from ferryman.cron.due_minutes import crontabs_from
 from ferryman.errors import ConfigurationError, CrontabError
 from ferryman.hooks import HookRegistry
 from ferryman.recovery.config import WorkerRecoveryConfig

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ferryman.cron.due_minutes import crontabs_from
 from ferryman.cron.scheduler import CronScheduler
-from ferryman.cron.scheduling import crontabs_from
 from ferryman.database.timed import TimedDatabase
 from ferryman.hooks.reporting import Telling
 from ferryman.traces import find_tracing

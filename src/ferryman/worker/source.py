@@ -83,7 +83,7 @@ class SourceParts:
     backlog: Backlog
 
     @property
-    def is_held_back(self) -> bool:
+    def is_claiming_paused(self) -> bool:
         """True if nothing may be claimed for now. No event says when that is over."""
         return self.claimer.is_paused or self.guard.may_be_dead or self.backlog.is_too_long
 

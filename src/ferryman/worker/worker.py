@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ferryman.cron.scheduling import crontabs_from
+from ferryman.cron.due_minutes import crontabs_from
 from ferryman.database.sessions import AsyncSession
 from ferryman.errors import ConfigurationError
 from ferryman.schema import migrate_for_work

@@ -89,7 +89,7 @@ class Claimer:
                 reply = await self._send(worker_id, plan, wanted, forbidden_flags, loan)
             if reply.claims and worker_id != self._identity.id:
                 # This worker was swept meanwhile. Jobs of the old id would look like an orphan's, so they go back.
-                self._lost.suspect(worker_id)
+                self._lost.reply_lost(worker_id)
                 return None
             self._lost.heard_of(reply.claims)
         self.has_claimed.set()

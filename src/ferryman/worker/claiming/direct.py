@@ -29,6 +29,11 @@ SECONDS_HELD_BACK = 0.1
 class DirectSource:
     """Claims jobs and starts them at once.
 
+    How many: one for each free slot. When: again at once, until a claim took every due job (`Claimed.left_nothing`).
+    Then: when a notification or a settlement wakes it, when a slot gets free that it waits for, when the next job is
+    due, or after `poll_seconds`. It pauses while `SourceParts.is_claiming_paused`, and after claims that found nothing
+    (`ClaimBackoff`).
+
     listener: receives notifications of new jobs; None if the worker does not listen
     poll_seconds: how often to look for jobs when no notification arrives
     once: True stops when nothing is due, nothing runs, and everything is settled. It may be run again then
@@ -117,7 +122,7 @@ class DirectSource:
         if free <= 0:
             await self._wait_for_slots(self._poll_seconds)
             return None
-        if self._parts.is_held_back:
+        if self._parts.is_claiming_paused:
             await self._alarm.wait(SECONDS_HELD_BACK)
             return None
         self._alarm.clear()

@@ -205,7 +205,7 @@ class LocalQueue:
             self._is_low
             and not self._pause.is_on
             and self._look_at <= time.monotonic()
-            and not self._parts.is_held_back
+            and not self._parts.is_claiming_paused
         )  # fmt: skip
 
     def _patience(self) -> float:
@@ -215,10 +215,10 @@ class LocalQueue:
         if self._pause.until is not None:
             moments.append(self._pause.until)
         elif self._is_low:
-            moments.append(max(self._look_at, now + SECONDS_HELD_BACK if self._parts.is_held_back else now))
+            moments.append(max(self._look_at, now + SECONDS_HELD_BACK if self._parts.is_claiming_paused else now))
         if self._cached:
             moments.append(self._cached[0][0])
-            if self._parts.is_held_back:
+            if self._parts.is_claiming_paused:
                 moments.append(now + SECONDS_HELD_BACK)  # no event says when that is over
         return max(0.0, min(moments) - now)
 

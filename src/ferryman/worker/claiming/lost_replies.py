@@ -74,7 +74,7 @@ class LostReplies:
             except NotConnectedError:
                 raise
             except BaseException:  # a cancellation too
-                self.suspect(worker_id)
+                self.reply_lost(worker_id)
                 raise
 
     def heard_of(self, claims: Sequence[Claim]) -> None:
@@ -82,7 +82,7 @@ class LostReplies:
         if claims:
             self._newest_token = max(self._newest_token, claims[0].token)
 
-    def suspect(self, worker_id: str) -> None:
+    def reply_lost(self, worker_id: str) -> None:
         """Note that a claim was sent under this worker id, and that its reply was lost or came too late."""
         now = time.monotonic()
         earlier = [look for look in self._looks if look.worker_id == worker_id]

@@ -14,7 +14,7 @@ from ferryman.database.retrying import Retrying
 from ferryman.errors import DatabaseUnavailableError, FerrymanError, NotConnectedError
 from ferryman.worker import sync_points
 from ferryman.worker.alarm import Alarm
-from ferryman.worker.settling.held_up import HeldUpOutcomes
+from ferryman.worker.settling.blocked_outcomes import BlockedOutcomes
 from ferryman.worker.settling.outcomes import claimed_in_one_name, unwritten
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class OutcomeBuffer:
         self._delay = delay
         self._waiting: list[Settlement] = []
         self._writing: Sequence[Settlement] = ()
-        self._held_up = HeldUpOutcomes()
+        self._blocked = BlockedOutcomes()
         self._skips_until = 0.0
         self._alarm = Alarm()
         self._hurry = asyncio.Event()
@@ -61,7 +61,7 @@ class OutcomeBuffer:
     @property
     def unsettled(self) -> int:
         """How many settlements are not written yet."""
-        return len(self._waiting) + len(self._writing) + len(self._held_up)
+        return len(self._waiting) + len(self._writing) + len(self._blocked)
 
     @property
     def is_writing(self) -> bool:
@@ -71,7 +71,7 @@ class OutcomeBuffer:
     @property
     def settlements(self) -> list[Settlement]:
         """The settlements that are not known to be written."""
-        return [*self._writing, *self._held_up, *self._waiting]
+        return [*self._writing, *self._blocked, *self._waiting]
 
     def put(self, settlement: Settlement) -> None:
         """Take a settlement."""
@@ -89,9 +89,9 @@ class OutcomeBuffer:
         # A run that was cancelled had begun to write these, and perhaps has written them.
         self._waiting, self._writing = [*_doubted(self._writing), *self._waiting], ()
         while True:
-            # Both in turn: however many are held up, the others are written.
-            if self._held_up.pause <= 0:
-                self._writing = self._held_up.take(BATCH)
+            # Both in turn: however many are blocked, the others are written.
+            if self._blocked.pause <= 0:
+                self._writing = self._blocked.take(BATCH)
                 await self._write_until_done(skips=True)
             if self._waiting:
                 await self._gather()
@@ -100,10 +100,10 @@ class OutcomeBuffer:
                 await self._write_until_done()
             if not self.unsettled:
                 self.empty.set()
-            if not self._waiting and self._held_up.pause > 0:
-                if not self._held_up:
+            if not self._waiting and self._blocked.pause > 0:
+                if not self._blocked:
                     self._hurry.clear()
-                await self._alarm.wait(self._held_up.pause)
+                await self._alarm.wait(self._blocked.pause)
 
     async def _gather(self) -> None:
         if self._delay > 0:
@@ -118,9 +118,9 @@ class OutcomeBuffer:
         while self._writing:
             part = self._writing[:size]
             skips = skips or time.monotonic() < self._skips_until
-            held_up: Sequence[Settlement] = ()
+            blocked: Sequence[Settlement] = ()
             try:
-                held_up = await self._write(part, skips)
+                blocked = await self._write(part, skips)
             except Exception as error:  # noqa: BLE001 - the buffer must continue after any error
                 tries += 1
                 if not await self._judge(error, part, skips=skips, tries=tries):
@@ -131,7 +131,7 @@ class OutcomeBuffer:
                 self._settler.replace(part[0], error)
             else:
                 self._retrying.is_over()
-            self._held_up.has_tried(part, held_up)
+            self._blocked.has_tried(part, blocked)
             self._writing = self._writing[len(part) :]
             size, tries = len(self._writing), 0
 
@@ -140,11 +140,11 @@ class OutcomeBuffer:
         written = await self._writer.write(part, skips=skips)
         self._settler.report(written.written, written.refused)
         if not written.unclear:
-            return written.held
+            return written.blocked
         # Only after the report: the others are written, even if this question fails.
         explained = await self._writer.explain(written.unclear)
         self._settler.report(explained.written, explained.refused)
-        return [*written.held, *explained.held]
+        return [*written.blocked, *explained.blocked]
 
     async def _judge(self, error: Exception, part: Sequence[Settlement], *, skips: bool, tries: int) -> bool:
         """Decide about a write that failed. True if the data of one of these caused the error.

@@ -7,7 +7,7 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Snoozed
+from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Snoozed, is_last
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,11 +131,6 @@ def log_with_traceback(
     record = logger.makeRecord(logger.name, level, __file__, 0, message, values, None, extra=extra)
     record.exc_text = trace or None
     logger.handle(record)
-
-
-def is_last(claim: Claim, outcome: Failed) -> bool:
-    """True if no other attempt follows."""
-    return outcome.is_final or claim.attempts >= claim.max_attempts
 
 
 def next_run(delay: float | None, run_at: datetime | None = None) -> tuple[str, dict[str, Any]]:

@@ -40,7 +40,10 @@ class ChildCrash(msgspec.Struct, frozen=True, gc=False):
 
 
 class Failed(msgspec.Struct, frozen=True, gc=False):
-    """The attempt failed."""
+    """The attempt failed. Another one follows, unless this one is final or the last of the job: see `is_last`.
+
+    `release_claims.sql` decides it for the row, by the newest count of attempts.
+    """
 
     error: str
     delay: float | None = None
@@ -110,7 +113,7 @@ class Written(msgspec.Struct, frozen=True):
     """Settlements whose claims were lost."""
     unclear: Sequence[Settlement] = ()
     """Settlements that were not written; the writer has yet to find out why."""
-    held: Sequence[Settlement] = ()
+    blocked: Sequence[Settlement] = ()
     """Settlements to try again: other sessions hold their rows, or their state could not be read."""
 
 
@@ -121,6 +124,11 @@ def claimed_in_one_name(settlements: Sequence[Settlement]) -> int:
     name = settlements[0].claim.worker_id
     others = (place for place, settlement in enumerate(settlements) if settlement.claim.worker_id != name)
     return next(others, len(settlements))
+
+
+def is_last(claim: Claim, outcome: Failed) -> bool:
+    """True if no other attempt follows."""
+    return outcome.is_final or claim.attempts >= claim.max_attempts
 
 
 def as_written(settlements: Sequence[Settlement], written: Mapping[int, bool]) -> Sequence[Settlement]:

@@ -17,7 +17,7 @@ from ferryman.hooks import (
     SettleRefused,
 )
 from ferryman.hooks.reporting import Telling
-from ferryman.worker.settling.job_log import JobLog, is_last
+from ferryman.worker.settling.job_log import JobLog
 from ferryman.worker.settling.outcomes import (
     Completed,
     CompletedByHandler,
@@ -26,6 +26,7 @@ from ferryman.worker.settling.outcomes import (
     Outcome,
     Snoozed,
     Unstarted,
+    is_last,
 )
 
 if TYPE_CHECKING:

@@ -88,14 +88,14 @@ class FencedWriter(ABC):
 
     async def write(self, settlements: Sequence[Settlement], *, skips: bool) -> Written:
         """Write these with one statement."""
-        rows, held = await self._send(settlements, skips=skips)
-        tried = settlements if not held else _without(settlements, held)
+        rows, blocked = await self._send(settlements, skips=skips)
+        tried = settlements if not blocked else _without(settlements, blocked)
         written = self.written(rows, tried)
         sync_points.reach("settle_committed")
         if len(written) == len(settlements):
             return Written(as_written(settlements, written))
         unclear = unwritten(tried, written)
-        return Written(as_written(_without(tried, unclear), written), unclear=unclear, held=held)
+        return Written(as_written(_without(tried, unclear), written), unclear=unclear, blocked=blocked)
 
     async def explain(self, unclear: Sequence[Settlement]) -> Written:
         """Find out why these were not written.
@@ -104,11 +104,11 @@ class FencedWriter(ABC):
         """
         owners = await self.owners(unclear)
         if owners is None:
-            return Written((), held=unclear)
+            return Written((), blocked=unclear)
         ours = [each for each in unclear if each.claim.is_of(owners.get(each.claim.job_id))]
         others = _without(unclear, ours)
         done = [each for each in others if was_written_before(each, owners)]
-        return Written(done, _without(others, done), held=ours)
+        return Written(done, _without(others, done), blocked=ours)
 
     async def owners(self, settlements: Sequence[Settlement]) -> dict[int, Owner] | None:
         """The owners of these jobs, as far as the jobs are still there; None if that is not known.
@@ -191,18 +191,18 @@ class HandlerCompletionWriter(ReleaseWriter):
 
     async def write(self, settlements: Sequence[Settlement], *, skips: bool) -> Written:
         """Give back what is still there. What is gone is unclear: another worker may have completed it by now."""
-        rows, held = await self._send(settlements, skips=skips)
-        tried = settlements if not held else _without(settlements, held)
+        rows, blocked = await self._send(settlements, skips=skips)
+        tried = settlements if not blocked else _without(settlements, blocked)
         written = self.written(rows, tried)
         there = [each for each in tried if each.claim.job_id in written]
         given_back = [_otherwise(each) for each in there if isinstance(each.outcome, CompletedByHandler)]
-        return Written(as_written(given_back, written), unclear=_without(tried, there), held=held)
+        return Written(as_written(given_back, written), unclear=_without(tried, there), blocked=blocked)
 
     async def explain(self, unclear: Sequence[Settlement]) -> Written:
         """Find out which of these are done: the jobs that are gone."""
         owners = await self.owners(unclear)
         if owners is None:
-            return Written((), held=unclear)
+            return Written((), blocked=unclear)
         gone = [each for each in unclear if each.claim.job_id not in owners]
         done = [
             Settlement(each.claim, Completed(each.outcome.seconds))
@@ -211,7 +211,7 @@ class HandlerCompletionWriter(ReleaseWriter):
         ]
         there = _without(unclear, gone)
         ours = [each for each in there if each.claim.is_of(owners[each.claim.job_id])]
-        return Written(done, [_otherwise(each) for each in _without(there, ours)], held=ours)
+        return Written(done, [_otherwise(each) for each in _without(there, ours)], blocked=ours)
 
 
 def completion(settlements: Sequence[Settlement]) -> Call:

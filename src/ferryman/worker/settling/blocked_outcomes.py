@@ -27,7 +27,7 @@ SECONDS_BETWEEN_TELLING = 60.0
 FOR_EVER = 3600.0
 
 
-class HeldUpOutcomes:
+class BlockedOutcomes:
     """Settlements whose rows other sessions have locked, and when each is tried again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -58,12 +58,12 @@ class HeldUpOutcomes:
             del self._waiting[each.claim], self._next_try[each.claim]
         return taken
 
-    def has_tried(self, tried: Sequence[Settlement], held_up: Sequence[Settlement]) -> None:
+    def has_tried(self, tried: Sequence[Settlement], blocked: Sequence[Settlement]) -> None:
         """Note which settlements were tried, and which of them another session holds up."""
-        if not held_up and not self._since:
+        if not blocked and not self._since:
             return
         now = self._clock()
-        for each in held_up:
+        for each in blocked:
             since = self._since.setdefault(each.claim, now)
             pause = min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, (now - since) / 2))
             self._next_try[each.claim] = now + pause
