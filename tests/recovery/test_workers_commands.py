@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
 
-from ferryman.cli.program import program
+from tests.support.commands import run_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.support.commands import Ran
     from tests.support.tables import Tables
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """The rows that a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The document on stdout."""
-        return json.loads(self.out)
 
 
 @pytest.fixture
 def ferryman(long_up: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     """Run `ferryman` on a database that has been up for long."""
     monkeypatch.setenv("DATABASE_URL", long_up)
-
-    def call(*arguments: object, stdin: str | None = None) -> Ran:
-        result = CliRunner().invoke(program, [str(argument) for argument in arguments], input=stdin)
-        return Ran(result.exit_code, result.stdout, result.stderr)
-
-    return call
+    return run_here
 
 
 def test_list_shows_who_is_alive_who_is_stale_and_who_was_lost(tables: Tables, ferryman: Callable[..., Ran]) -> None:
