@@ -1,4 +1,4 @@
-"""Ferryman and its peers, side by side: `python -m benchmarks`.
+"""Measures Ferryman and its peers side by side: `python -m benchmarks`.
 
 All run on one private PostgreSQL with production-like settings, in turns, several times; the tables show medians, their
 spread, and ratios. Compare within a table only: absolute figures are this machine's, at this hour.
@@ -97,7 +97,7 @@ def _measure(options: argparse.Namespace, folder: Path, console: Console) -> Non
 
 
 def _available(products: list[Product], console: Console) -> tuple[list[Product], dict[str, str]]:
-    """Those that can run here; the others, each with the reason."""
+    """Return the products that can run here, and for each other one the reason."""
     found, missing = [], {}
     for product in products:
         try:

@@ -1,4 +1,5 @@
-"""How soon the job of a dead worker is free in bad weather, and whether a live one is robbed.
+"""Measures how soon a dead worker's job is unlocked when network, database or machine misbehave, and whether a live
+worker loses a job.
 
 `python -m benchmarks.bad_weather`. Each scene has a database of its own, real worker processes and the defaults of
 recovery. All scenes go on at once, so the whole takes as long as the longest, about seven minutes. The time goes from
@@ -58,7 +59,7 @@ SECONDS_BETWEEN_LOOKS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a scene. Without a time, nobody died."""
+    """The result of a scene. Without a time, no worker died."""
 
     seconds: float | None
     false_deaths: int
@@ -75,7 +76,7 @@ class Scene:
     async def start(
         self, recovery: Mapping[str, Any] = RECOVERY, *, is_far: bool = False, **options: Any
     ) -> WorkerProgram:
-        """A worker with one slot. One that is far away is behind the network."""
+        """Start a worker with one slot. One that is far away connects through the simulated network."""
         defaults = {
             "poll_seconds": WorkerOptions().poll_interval.total_seconds(),
             "connect_seconds": CONNECT_TIMEOUT_SECONDS,
@@ -94,7 +95,7 @@ class Scene:
         return worker
 
     async def hold(self, worker: WorkerProgram, gate: str = "never") -> int:
-        """A job that this worker runs until the gate opens. The others must be busy, or not there yet."""
+        """Add a job that this worker runs until the gate opens. The others must be busy, or not there yet."""
         [job] = await self.fleet.add(gate=str(self.fleet.gate(gate)))
         await _when(lambda: self.fleet.history.lines("started", job=job))
         assert self.fleet.job(job).locked_by == worker.first_id
@@ -105,11 +106,11 @@ class Scene:
         worker.kill()
 
     def expect_death(self, worker: WorkerProgram) -> None:
-        """Whoever sweeps this one is right."""
+        """Note that a sweep of this worker is right, so that it does not count as a false death."""
         self._dead.add(worker.first_id)
 
     async def until_free(self, job: int, worker: WorkerProgram) -> float:
-        """Seconds until the job does not belong to this worker any more."""
+        """Wait until the job no longer belongs to this worker, and return the seconds."""
         return await _when(lambda: self.fleet.job(job).locked_by != worker.first_id)
 
     def outcome(self, seconds: float | None) -> Outcome:
@@ -126,7 +127,7 @@ async def _when(is_true: Callable[[], Any]) -> float:
 
 
 def slow_answers(round_trip: float) -> Callable[[Scene], Awaitable[Outcome]]:
-    """The database answers every worker after so many seconds."""
+    """Make a scene in which the database answers every worker only after `round_trip` seconds."""
 
     async def scene(scene: Scene) -> Outcome:
         victim = await scene.start(is_far=True)
@@ -283,7 +284,7 @@ async def stopped_process(scene: Scene) -> Outcome:
 
 
 def split(seconds: float, *, grace: float | None = GRACE) -> Callable[[Scene], Awaitable[Outcome]]:
-    """One worker is cut off for a while."""
+    """Make a scene in which one worker is cut off for a while."""
 
     async def scene(scene: Scene) -> Outcome:
         recovery = {**RECOVERY, "lost_session_grace": grace}
@@ -326,7 +327,7 @@ SCENES: Mapping[str, Callable[[Scene], Awaitable[Outcome]]] = {
 
 
 async def play(server: str, number: int, name: str) -> Outcome:
-    """One scene, from its database to its outcome."""
+    """Play one scene, from its database to its outcome."""
     async with AsyncExitStack() as stack:
         database = fresh_database(server, f"weather_{number}")
         dsn = await asyncio.to_thread(database.__enter__)  # the loop carries the networks of the others
@@ -343,7 +344,7 @@ async def play(server: str, number: int, name: str) -> Outcome:
 
 
 def render(outcomes: Mapping[str, Outcome]) -> str:
-    """The table."""
+    """Return the table of all outcomes."""
     width = max(map(len, outcomes))
     lines = [f"{'':<{width}}  seconds until its job is free  false deaths"]
     for name, outcome in outcomes.items():
@@ -353,7 +354,7 @@ def render(outcomes: Mapping[str, Outcome]) -> str:
 
 
 async def measure(server: str, names: list[str]) -> dict[str, Outcome]:
-    """All scenes at once."""
+    """Play all scenes at once."""
     outcomes = await asyncio.gather(*(play(server, number, name) for number, name in enumerate(names)))
     return dict(zip(names, outcomes, strict=True))
 

@@ -1,4 +1,4 @@
-"""What every part of the benchmark has at hand."""
+"""What all parts of the benchmark share: the server, the products, and how much to measure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BYSTANDERS_ROUNDS = 2
 
 @dataclass(slots=True)
 class Bench:
-    """The server, the contenders, and how much to measure."""
+    """The server, the products to compare, and how much to measure."""
 
     server: Server
     products: list[Product]
@@ -43,7 +43,7 @@ class Bench:
     _databases: dict[str, str] = field(default_factory=dict)
 
     def url(self, product: Product) -> str:
-        """A database of the product's own, with its schema in it."""
+        """Make a database for one product alone, with its schema, and return the address."""
         if product.name not in self._databases:
             url = self.server.fresh_database("bench_" + re.sub(r"\W+", "_", product.name))
             with Program(product, "prepare", url, product.modes["default"]) as preparing:
@@ -62,13 +62,13 @@ class Bench:
             yield adding.ready()
 
     def working(self, product: Product, mode: str, **changed: Any) -> Program:
-        """A worker that has loaded, and waits for the word to begin."""
+        """Start a worker that has loaded everything, and waits to be told to start."""
         return Program(product, "work", self.url(product), product.modes[mode] | changed)
 
     def interleaved(
         self, part: Part, products: Sequence[Product], *, what: str = "", rounds: int | None = None
     ) -> Iterator[Product]:
-        """Each product once per round, in a new order each time, so that a slow moment hits all alike.
+        """Yield each product once per round, in a new order each time, so that a slow moment hits all alike.
 
         Bystanders, of whom nothing is promised, sit the later rounds out.
         """
@@ -84,14 +84,14 @@ class Bench:
                     self.keep(part)
 
     def keep(self, part: Part) -> None:
-        """Keep what was measured so far: an hour's work shall not be lost with its last minute."""
+        """Save what was measured so far, so that a failure in the last minute does not lose an hour."""
         part.about = self.about | part.about
         if self.results is not None:
             part.save(self.results)
 
     @contextmanager
     def leaving_out(self, part: Part, product: Product) -> Iterator[None]:
-        """If the product cannot be measured, say so and go on with the others."""
+        """If the product cannot be measured, say so and continue with the others."""
         try:
             yield
         except (Unavailable, DriverError, TimeoutError) as problem:

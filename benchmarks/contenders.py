@@ -1,4 +1,4 @@
-"""Who adds jobs: Ferryman's clients, the bare SQL functions, and Node."""
+"""The programs whose adding of jobs is measured: Ferryman's client, the bare SQL functions, and Node."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ NODE_SCRIPT = Path(__file__).with_name("node_enqueue.js")
 
 
 class Contender(Protocol):
-    """Adds jobs one by one, or some at a time, on one connection."""
+    """A program that adds jobs one by one, or some at a time, on one connection."""
 
     name: str
     schema: str
 
     def add(self, count: int, size: int) -> float:
-        """Add `count` jobs, `size` in a call (0: with the call for a single job); seconds taken."""
+        """Add `count` jobs, `size` in a call (0: with the call for a single job); return the seconds taken."""
 
 
 def payload(number: int) -> dict[str, Any]:
-    """The same small payload for everybody."""
+    """Return the same small payload for every program."""
     return {"to": "someone@example.com", "subject": "benchmark", "n": number}
 
 

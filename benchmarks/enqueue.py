@@ -1,4 +1,4 @@
-"""How fast jobs are added: `python -m benchmarks.enqueue`.
+"""Measures how fast jobs are added: `python -m benchmarks.enqueue`.
 
 Every contender uses one connection to the same server. Rounds are interleaved, so that a slow moment of the machine
 hits all of them, and the table shows medians and their spread. Compare within the table only.
@@ -60,7 +60,7 @@ def _contenders(stack: ExitStack, dsn: str) -> list[Contender]:
 
 
 def _measure(contenders: list[Contender], dsn: str, *, rounds: int, share: float) -> dict[tuple[str, int], list[float]]:
-    """Jobs per second of each contender and size, once per round; a first round warms up and does not count."""
+    """Measure jobs per second of each program and size, once per round; a first round does not count."""
     rates: dict[tuple[str, int], list[float]] = {}
     for number in track(range(rounds + 1), description="measuring", transient=True):
         for size, jobs in SIZES.items():

@@ -1,4 +1,4 @@
-"""A primary with a standby that can be promoted: a real failover."""
+"""Two PostgreSQL servers for a real failover: a primary, and a standby that can be promoted."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ class Pair:
             until_blocking(has_all, "the standby has caught up")
 
     def crash(self) -> None:
-        """Kill the primary. Its watchdog starts it again, but nothing leads there any more."""
+        """Kill the primary. Its watchdog starts it again, but no client connects to it any more."""
         pid = postmaster(self._server)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
     def promote(self) -> None:
-        """Let the standby be a primary. Comes back when it takes writes."""
+        """Promote the standby. Returns when it accepts writes."""
         with psycopg.connect(self.standby, autocommit=True) as connection:
             assert connection.execute("select pg_promote()").fetchone() == (True,)
 

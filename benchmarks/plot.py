@@ -1,4 +1,4 @@
-"""Draws the figures: `plot.py FOLDER`, with the parts as JSON on standard input. Needs matplotlib only."""
+"""Draws plots of the results: `plot.py FOLDER`, with the parts as JSON on standard input. Needs matplotlib only."""
 
 # mypy: disable-error-code="import-not-found"
 from __future__ import annotations

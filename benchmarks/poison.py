@@ -1,4 +1,4 @@
-"""What jobs that kill their workers cost the others.
+"""Measures how much jobs that kill their workers slow the others down.
 
     python -m benchmarks.poison --seconds 60
 
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def done_in(server: EmbeddedPostgres, name: str, seconds: float, *, poisonous: bool) -> tuple[int, int]:
-    """How many jobs were done in this time, and how many poisonous ones have failed for good."""
+    """Return how many jobs were done in this time, and how many poisonous ones have failed for good."""
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute(f"create database {name}")
     dsn = make_conninfo(server.dsn, dbname=name)

@@ -1,4 +1,4 @@
-"""What the workers of `benchmarks.poison` run: jobs that take a while, and some that kill whoever runs them."""
+"""The tasks of `benchmarks.poison`: some take a while, and some kill the process that runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is compared: how each is run, where its jobs stand, and its own best documented settings."""
+"""The products that are compared: how each is run, where it keeps its jobs, and its best documented settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT, BATCHED = "default", "batched"
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Where a product keeps its jobs, so that they can be watched from outside, by primary key.
+    """The tables in which a product keeps its jobs, so that they can be watched from outside, by primary key.
 
     waiting: the condition on a job that nobody has taken yet
     unfinished: the condition on a job that is not done; products that keep finished jobs tell them by it
@@ -39,7 +39,7 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A contender.
+    """A product that is compared.
 
     modes: settings for its driver: `default` is what it does unasked, but for the concurrency that all share;
         `batched` is the fastest that its own documentation or benchmark shows

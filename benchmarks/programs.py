@@ -1,4 +1,4 @@
-"""Drivers, running: see drivers/contract.py for what they understand."""
+"""Starts drivers and talks to them; drivers/contract.py says what they understand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DriverError(Exception):
 
 
 class Program:
-    """A driver in one of its roles, from `with` to the end of it."""
+    """A driver that runs in one of its roles, for the length of a `with` block."""
 
     def __init__(self, product: Product, role: str, url: str, settings: dict[str, Any]) -> None:
         self._product, self._role = product, role
@@ -52,14 +52,14 @@ class Program:
         self._errors.close()
 
     def check(self) -> None:
-        """Raise unless it is running."""
+        """Raise `DriverError` unless the driver is running."""
         if self._process.poll() is not None:
             raise DriverError(
                 f"{self._product.name}, {self._role}: ended with {self._process.returncode}\n{self._said()}"
             )
 
     def wait(self) -> None:
-        """Let it end by itself."""
+        """Wait until the driver ends by itself."""
         try:
             status = self._process.wait(timeout=PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -68,7 +68,7 @@ class Program:
             self.check()
 
     def ready(self) -> Self:
-        """Wait until it has loaded."""
+        """Wait until the driver has loaded everything."""
         self._answer()
         return self
 
@@ -84,7 +84,7 @@ class Program:
         return self._answer()
 
     def memory(self) -> dict[str, float]:
-        """Megabytes now and at most so far. Empty where /proc does not tell."""
+        """Return the megabytes in memory now, and the most so far. Empty where there is no /proc."""
         try:
             lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         except OSError:

@@ -1,4 +1,4 @@
-"""The ratios that the design promises, checked against what was measured. They are reported, never asserted."""
+"""Checks the speed ratios that the design promises against what was measured. Reports them, and never fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A promise and what became of it, ready to be shown.
+    """A promise and whether it was kept, ready to be shown.
 
     held: None if it was not measured
     spread: the lowest and the highest ratio of a round
@@ -38,7 +38,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Ferryman is so many times as good as the other in this scenario, at least. The median of the rounds decides.
+    """A promise that Ferryman is at least a number of times as good as another product. The median of rounds decides.
 
     other: by name; the best peer of this scenario if there is none
     ours: which of ours
@@ -91,7 +91,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Ferryman takes no more than so much: of a fact, by its median, or of the values, by the longest."""
+    """A promise that Ferryman takes at most this much: of a fact, by its median, or of the values, by the longest."""
 
     title: str
     part: str
@@ -116,7 +116,7 @@ NO_PEERS = {FERRYMAN.name, FERRYMAN_UVLOOP.name, RAW.name}
 
 
 def verdicts(parts: Sequence[Part]) -> list[Verdict]:
-    """What became of each promise, in the order of the design."""
+    """Return whether each promise was kept, in the order of the design."""
     return [promise.verdict(parts) for promise in _promises()]
 
 
@@ -226,6 +226,6 @@ def _series(parts: Sequence[Part], part: str, scenario: str, contender: str) -> 
 
 
 def _of_processor_time(ours: Series, theirs: Series) -> str:
-    """By what client and server spent on a job together: a busy machine changes that much less."""
+    """Return the ratio by the processor time of client and server per job: a busy machine changes that much less."""
     mine, other = ours.processor_time, theirs.processor_time
     return f"{other / mine:.2f}x" if mine and other else ""

@@ -1,4 +1,4 @@
-"""How long a killed worker's job waits for its next run: `python -m benchmarks.recovery_time --trials 100`.
+"""Measures how long a killed worker's job waits for its next run: `python -m benchmarks.recovery_time --trials 100`.
 
 Each trial has a database of its own and two real `ferryman worker` processes, with all defaults. One of them, which may
 or may not be the one that watches the other, runs a job and is killed with SIGKILL at a random moment. The time goes
@@ -50,7 +50,7 @@ WIDTH = 50
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a trial happens. Its workers may go through a pooler; the benchmark itself never does."""
+    """The database and folder of a trial. Its workers may go through a pooler; the benchmark itself never does."""
 
     dsn: str
     worker_dsn: str
@@ -58,7 +58,7 @@ class Place:
     is_quick: bool
 
     def start_worker(self) -> subprocess.Popen[bytes]:
-        """A worker as anybody would start it."""
+        """Start a worker as a user would."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("FERRYMAN_")}
         quick = {QUICK: "1"} if self.is_quick else {}
         with (self.folder / "workers.log").open("ab") as log:
@@ -70,13 +70,13 @@ class Place:
             )
 
     def starts(self) -> list[Line]:
-        """The runs of the job so far, in order."""
+        """Return the runs of the job so far, in order."""
         path = self.folder / "history.jsonl"
         lines = path.read_bytes().splitlines() if path.exists() else []
         return sorted(map(json.loads, lines), key=lambda line: int(line["at"]))
 
     def registered(self) -> int:
-        """How many workers others know of."""
+        """Return the number of registered workers."""
         with psycopg.connect(self.dsn) as connection:
             row = connection.execute("select count(*) from graphile_worker._private_workers").fetchone()
         assert row is not None
@@ -84,7 +84,7 @@ class Place:
 
 
 def run_trial(place: Place, seconds_until_kill: float) -> float:
-    """Kill the worker that runs the job; the seconds until the other one does."""
+    """Kill the worker that runs the job, and return the seconds until the other one runs it."""
     workers = [place.start_worker() for _ in range(WORKERS)]
     try:
         _until(lambda: place.registered() == WORKERS, "both workers are there")
@@ -113,7 +113,7 @@ def _until(is_true: Callable[[], bool], what: str) -> None:
 
 
 def render(name: str, waits: list[float], bound: float) -> str:
-    """A histogram by seconds, and percentiles."""
+    """Return a histogram by seconds, and percentiles."""
     waits = sorted(waits)
     counts = {second: sum(int(wait) == second for wait in waits) for second in range(int(waits[-1]) + 1)}
     scale = max(1.0, max(counts.values()) / WIDTH)
@@ -128,7 +128,7 @@ def render(name: str, waits: list[float], bound: float) -> str:
 
 
 def run_trials(server: str, trials: int, *, at_once: int, seed: int = 1, pooler: bool = False) -> list[float]:
-    """The seconds of each trial. The same seed kills at the same moments after the start of a job."""
+    """Return the seconds of each trial. The same seed kills at the same moments after the start of a job."""
     dice = random.Random(seed)
     moments = [dice.uniform(0, KILLED_WITHIN_SECONDS) for _ in range(trials)]
     with ThreadPoolExecutor(at_once) as pool:

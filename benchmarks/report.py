@@ -1,4 +1,4 @@
-"""Tables for the terminal and for docs/benchmarks.md."""
+"""Writes the results as tables, for the terminal and for docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ PLOTTER = ("matplotlib==3.10.*",)
 
 
 def show(part: Part, console: Console) -> None:
-    """All tables of a part."""
+    """Print all tables of a part."""
     for scenario, series in part.scenarios():
         table = Table(title=f"{part.name}: {scenario}", title_justify="left")
         headings, rows = _cells(series)
@@ -122,7 +122,7 @@ def show(part: Part, console: Console) -> None:
 
 
 def show_promises(parts: Sequence[Part], console: Console) -> None:
-    """One table of all promises, with those that were not measured."""
+    """Print one table of all promises, with those that were not measured."""
     table = Table(title="promised", title_justify="left")
     for number, heading in enumerate(PROMISED):
         table.add_column(heading, justify="right" if number else "left")
@@ -132,7 +132,7 @@ def show_promises(parts: Sequence[Part], console: Console) -> None:
 
 
 def write(parts: Sequence[Part], file: Path) -> Path:
-    """The report, with its plots beside it."""
+    """Write the report, with its plots beside it."""
     plots = _plots(parts, file.parent / "images" / "benchmarks")
     chapters = [_opening(parts), _promised(parts)]
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +194,7 @@ def _circumstances(part: Part) -> str:
 
 
 def _products(parts: Sequence[Part]) -> str:
-    """Versions and settings."""
+    """Return the table of products, with versions and settings."""
     found: dict[str, str] = {}
     for part in parts:
         found |= part.about.get("versions", {})
@@ -225,7 +225,7 @@ def _promised_rows(parts: Sequence[Part]) -> list[list[str]]:
 
 
 def _method(name: str) -> str:
-    """What the part's module says about itself, without its title."""
+    """Return what the docstring of a part's module says, without its title."""
     text = (inspect.getdoc(inspect.getmodule(PARTS[name])) or "").split(": ", 1)[1]
     return text[0].upper() + text[1:]
 

@@ -1,4 +1,4 @@
-"""What was measured: lists of figures, kept by part, so that parts can be measured one at a time."""
+"""Stores what was measured: lists of figures, by part, so that parts can be measured one at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Series:
-    """One contender in one scenario, measured some times.
+    """The figures of one product in one scenario, measured several times.
 
     unit: what the values are; rates (higher is better) are those that end in "/s"
     facts: further figures by name, one value per round
@@ -43,16 +43,16 @@ class Series:
 
     @property
     def processor_time(self) -> float | None:
-        """Microseconds that client and server spent on a job together."""
+        """The processor time in microseconds that client and server spent on a job together."""
         client, server = self.fact("client_us"), self.fact("server_us")
         return None if client is None or server is None else client + server
 
     def times(self, other: Series) -> float:
-        """How many times as good as the other, by medians."""
+        """Return how many times as good this is as the other, by medians."""
         return self._times(self.median, other.median)
 
     def times_by_round(self, other: Series) -> list[float]:
-        """The same for each round that both were measured in, when the machine was as busy for one as for the other."""
+        """Return the same for each round in which both were measured: the machine was as busy for one as the other."""
         return [self._times(mine, theirs) for mine, theirs in zip(self.values, other.values, strict=False)]
 
     def _times(self, mine: float, theirs: float) -> float:
@@ -71,7 +71,7 @@ class Part:
     skipped: dict[str, str] = field(default_factory=dict)
 
     def of(self, scenario: str, contender: str, unit: str) -> Series:
-        """This series, begun if need be."""
+        """Return this series; a new one if there is none yet."""
         found = self.find(scenario, contender)
         if found is None:
             found = Series(scenario, contender, unit)

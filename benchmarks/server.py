@@ -1,4 +1,4 @@
-"""The server that everybody is measured on: private, and set as one would set it in production."""
+"""The PostgreSQL server on which all products are measured: private, with the settings of a production server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server, by TCP as most programs would reach it."""
+    """A running server. Programs reach it by TCP, as most do in production."""
 
     url: str
     postmaster: int
@@ -50,14 +50,14 @@ class Server:
             return str(connection.info.parameter_status("server_version"))
 
     def fresh_database(self, name: str) -> str:
-        """Drop what is there by this name, and make it anew; its URL."""
+        """Drop the database of this name if it exists, create it, and return its URL."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
             connection.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
         return self.url.rsplit("/", 1)[0] + "/" + name
 
     def processor_seconds(self) -> float:
-        """What all processes of the server have used, those that have ended too. 0 where /proc does not tell."""
+        """Return the processor time of all server processes, ended ones too. 0 where there is no /proc."""
         try:
             return (
                 _used(self.postmaster, with_ended=True) + sum(map(_used, _children(self.postmaster)))
@@ -68,7 +68,7 @@ class Server:
 
 @contextmanager
 def private_server() -> Iterator[Server]:
-    """A server that is gone afterwards."""
+    """Start a private server, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="ferryman-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o711)
@@ -78,13 +78,13 @@ def private_server() -> Iterator[Server]:
 
 
 def libpq_environment(url: str) -> dict[str, str]:
-    """The same address as variables."""
+    """Return an address as libpq's environment variables."""
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
     return {names[key]: str(value) for key, value in conninfo_to_dict(url).items() if key in names}
 
 
 def process_seconds(pid: int) -> float:
-    """Processor time of one process so far. 0 where /proc does not tell."""
+    """Return the processor time of one process so far. 0 where there is no /proc."""
     try:
         return _used(pid) / _CLOCK_TICKS
     except OSError:

@@ -1,4 +1,4 @@
-"""One worker, for hours, and what it needs meanwhile: `python -m benchmarks.soak --minutes 60`.
+"""Runs one worker for hours and watches what it needs, to find leaks: `python -m benchmarks.soak --minutes 60`.
 
 Jobs of several kinds run without a pause. Memory, tasks of the loop, threads, open files and connections are looked at
 again and again. What the last third of the time needed is compared with what the second third needed; the first one is
@@ -41,7 +41,7 @@ LEAST_LOOKS = 9
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the process needed at one time."""
+    """What the process used at one moment: memory, tasks, threads, files, connections."""
 
     jobs: int
     memory: int
@@ -65,7 +65,7 @@ class Soak:
         self._app.task(identifier="failing_once", retry=FixedDelay(0.0))(self._fail_once)
 
     async def run(self, *, jobs: int | None, seconds: float | None) -> None:
-        """Work for so long, or until so many jobs are done."""
+        """Run jobs for this many seconds, or until this many are done."""
         ends_at = None if seconds is None else time.monotonic() + seconds
         async with Client(self._dsn) as client, self._worker():
             with psycopg.connect(self._dsn, autocommit=True) as observer:
@@ -111,10 +111,10 @@ class Soak:
         )
 
     async def _work(self, number: int) -> None:
-        """Nothing, on the loop."""
+        """Run a job that does nothing, on the event loop."""
 
     def _work_in_thread(self, number: int) -> None:
-        """Nothing, in a thread."""
+        """Run a job that does nothing, in a thread."""
 
     async def _fail_once(self, number: int) -> None:
         if number % 30 == 2 and number not in self._failed:
@@ -129,13 +129,13 @@ def _spec(number: int) -> JobSpec:
 
 
 def _memory() -> int:
-    """The bytes that the process has in memory."""
+    """Return the bytes that the process has in memory."""
     resident = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:"))
     return int(resident.split()[1]) * 1024
 
 
 def leaks(looks: Sequence[Look]) -> list[str]:
-    """What has grown from the second third to the last one, by more than chance."""
+    """Return what has grown from the second third of the run to the last one, by more than chance."""
     if len(looks) < LEAST_LOOKS:
         return [f"only {len(looks)} looks: too few to tell"]
     third = len(looks) // 3

@@ -1,4 +1,4 @@
-"""Environments for the contenders: each its own, below .cache/bench, filled once from the registry that it comes from.
+"""Installs the products to compare, each in an environment of its own below .cache/bench, from its own registry.
 
 What takes minutes to compile, the Rust crate, is kept for all checkouts of a user. Nothing here is part of the
 repository. A toolchain that is missing leaves its contender out, with a line that says so.
@@ -25,11 +25,11 @@ PATIENCE_SECONDS = 1800
 
 
 class Unavailable(Exception):  # noqa: N818 - a reason to go on without
-    """This contender cannot run here."""
+    """This product cannot run here; the message says why."""
 
 
 def python_environment(name: str, requirements: Sequence[str], *, at_least: tuple[int, int] = (3, 11)) -> Path:
-    """The interpreter of an environment with these requirements."""
+    """Return the interpreter of an environment with these requirements; make the environment if needed."""
     folder = CACHE / "python" / f"{name}-{_digest(*requirements)}"
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
@@ -41,7 +41,7 @@ def python_environment(name: str, requirements: Sequence[str], *, at_least: tupl
 
 
 def rust_program(name: str = "rust-driver") -> Path:
-    """One of our programs for the Rust crate, compiled: by one process at a time, which lets others go first."""
+    """Compile one of our programs for the Rust crate, at low priority and in one process at a time; return its path."""
     if shutil.which("cargo") is None:
         raise Unavailable("cargo is not installed")
     source, target = DRIVERS / "rust", USER_CACHE / "cargo"
@@ -57,12 +57,12 @@ def rust_program(name: str = "rust-driver") -> Path:
 
 
 def go_program() -> Path:
-    """Our main for River, compiled."""
+    """Compile our program for River, and return its path."""
     return _compiled("go", "go", [["go", "mod", "tidy"], ["go", "build", "-o", "driver", "."]], "driver")
 
 
 def node_packages() -> tuple[Path, Path]:
-    """Node, and the folder of its packages: those that the tests use."""
+    """Return the path of Node and the folder of its packages, which the tests use too."""
     try:
         from tests.support import nodes, npm  # noqa: PLC0415 - needs the wheel that brings Node
 

@@ -1,4 +1,4 @@
-"""Exactly what was measured: the version of each product, of what it stands on, and of its runtime."""
+"""Finds out exactly what was measured: the versions of each product, its dependencies and its runtime."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print("Python", python_version())
 
 
 def versions(products: Sequence[Product]) -> dict[str, str]:
-    """By the names of the products."""
+    """Return the versions by the names of the products."""
     return {product.name: _version(product) for product in products}
 
 

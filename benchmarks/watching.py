@@ -39,21 +39,21 @@ class Watch:
         self._execute(f"truncate {', '.join(self._tables.emptied)} cascade")
 
     def fill(self, jobs: int, size: int) -> None:
-        """Add so many jobs by the product's statement for it, some at a time."""
+        """Add jobs by the product's SQL statement for it, `size` at a time."""
         for first in range(0, jobs, size):
             self._execute(self._tables.fill, [first, min(first + size, jobs) - 1])
 
     def change(self, statement: str) -> None:
-        """Make something else of what was added."""
+        """Change the jobs that were added, with this statement."""
         self._execute(statement)
 
     def settle_down(self) -> None:
-        """Leave nothing to be done by vacuum or checkpoint while somebody is measured."""
+        """Vacuum and checkpoint now, so that neither happens while a product is measured."""
         self._execute(f"vacuum (analyze) {self._tables.jobs}")
         self._execute("checkpoint")
 
     def nth(self, number: int) -> Any:
-        """The id of the job that stands there; 0 is the first, -1 the last."""
+        """Return the id of the job at this place; 0 is the first, -1 the last."""
         order, offset = ("desc", -number - 1) if number < 0 else ("", number)
         found = self._execute(
             f"select id from {self._tables.jobs} order by {self._tables.order} {order} offset {offset} limit 1"
@@ -64,14 +64,14 @@ class Watch:
         return row[0]
 
     def until_taken(self, job: Any, programs: Sequence[Program] = ()) -> float:
-        """When somebody took this job."""
+        """Wait until a worker has taken this job, and return the time."""
         return self._until(self._is_waiting, [job], programs)
 
     def until_done(self, job: Any, programs: Sequence[Program] = (), *, patience: float = PATIENCE_SECONDS) -> float:
         return self._until(self._is_unfinished, [job], programs, patience=patience)
 
     def until_drained(self, last: Any, programs: Sequence[Program] = ()) -> float:
-        """When no job was left. Looks for any job only when the last one is done: that look is dearer."""
+        """Wait until no job is left, and return the time. Looks for any job only once the last one is done."""
         self._until(self._is_unfinished, [last], programs)
         return self._until(self._any_unfinished, [], programs)
 
@@ -88,7 +88,7 @@ class Watch:
     def _until(
         self, query: str, values: list[Any], programs: Sequence[Program], *, patience: float = PATIENCE_SECONDS
     ) -> float:
-        """When the query stopped finding anything."""
+        """Wait until the query finds nothing any more, and return the time."""
         start = time.perf_counter()
         looks = 0
         while self._execute(query, values).fetchone() is not None:

@@ -1,4 +1,4 @@
-"""Workers are killed and frozen while other programs hold, change and remove the rows of their jobs.
+"""A test that kills and freezes workers while other programs lock, change and remove the rows of their jobs.
 
     python -m benchmarks.chaos --minutes 10 --seed 1
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.chaos`: see the package."""
+"""The command `python -m benchmarks.chaos`; the package's docstring explains it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold for a chaos run. Pure: lines go in, breaches and counts come out.
+"""Checks the history of a chaos run against the rules below. Pure: lines go in, breaches and counts come out.
 
 Most rules are those of the kill proof. These are about neighbours:
 
@@ -52,7 +52,7 @@ CHARACTERS_TO_KNOW_IT = 120
 
 
 def judge(lines: Iterable[Line]) -> Verdict:
-    """Find every breach."""
+    """Find every breach of the rules."""
     past = ChaosPast(translated(lines))
     duplicates: Counter[str] = Counter()
     by_rule = {
@@ -133,7 +133,7 @@ def revived_jobs(past: ChaosPast) -> Iterator[Breach]:
 
 
 class Ending(NamedTuple):
-    """Something after which a job is not claimed any more.
+    """An event after which a job must not be claimed any more.
 
     number: which content of the job it is about; None: it is gone for good
     """
@@ -168,7 +168,7 @@ def _taking_over(job: int, successor: Line) -> str:
 
 
 def wrong_poison(past: ChaosPast) -> Iterator[Breach]:
-    """As in the kill proof, by id: a job that is overwritten while it waits keeps its crashes.
+    """Check which jobs were poisoned, by id: a job that is overwritten while it waits keeps its crashes.
 
     So does one that was retired, for which no sweep decides anything but which an operator may restart.
     """

@@ -1,4 +1,4 @@
-"""Lets neighbours and workers loose on each other, then lets workers that nobody harms finish what is left."""
+"""Runs neighbours and workers against each other, then lets workers that are left unharmed finish the rest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_chaos(stage: Stage, *, seconds: float, kills: int, seed: int) -> None:
-    """Let this go on for so long, and until so many workers were killed; then end it in order."""
+    """Run for `seconds`, and until `kills` workers were killed; then stop everything in order."""
     let_end = _start_neighbours(stage, seed)
     workers = fleet(seed)
     ends_at, next_look = time.monotonic() + seconds, 0.0
@@ -46,7 +46,7 @@ def run_chaos(stage: Stage, *, seconds: float, kills: int, seed: int) -> None:
 
 
 def _start_neighbours(stage: Stage, seed: int) -> int:
-    """Fork them. They end when something is written to the descriptor that comes back."""
+    """Fork the neighbours. They end when something is written to the descriptor that is returned."""
     reading, writing = os.pipe()
     for place in range(len(KINDS)):
         pid = os.fork()
@@ -66,7 +66,7 @@ def _await_neighbours(stage: Stage) -> None:
 
 
 def _write_down_transactions(stage: Stage) -> None:
-    """What became of each transaction joins the history."""
+    """Add to the history whether each transaction was committed."""
     lines = read_history(stage.folder)
     numbers = {line["transaction"] for line in lines if line.get("transaction") is not None}
     for number, status in stage.looking.outcomes(sorted(numbers)).items():

@@ -58,7 +58,7 @@ STRENGTHS = ("for update", "for no key update", "for share", "for key share")
 
 
 class Neighbour:
-    """One of them."""
+    """A neighbour: a process that works on the tables in one transaction after the other."""
 
     def __init__(self, place: int, seed: int, dsn: str, recorder: Recorder, until: int) -> None:
         self.kind = KINDS[place]
@@ -71,7 +71,7 @@ class Neighbour:
         self._act: Callable[[SyncClient, Connection], list[Act]] = getattr(self, f"_{self.kind}")
 
     def live(self) -> NoReturn:
-        """In a process that was just forked, until there is something to read in the pipe `until`."""
+        """Run in a process that was just forked, until there is something to read in the pipe `until`."""
         code = 1
         try:
             ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
@@ -201,7 +201,7 @@ def _keyed(plan: ChaosJob, mode: JobKeyMode) -> RawJobSpec:
 
 
 def _addition(plan: ChaosJob, job: Job, mode: JobKeyMode | None) -> Act:
-    """What was asked for, and which job has it."""
+    """Return what was to be added, and the job that holds it."""
     return {
         "event": "adding",
         "number": plan.number,

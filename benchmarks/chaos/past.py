@@ -40,7 +40,7 @@ BY_HAND = (*DELETING, "retired", "failed by hand", "rescheduled", "restarted")
 
 
 def translated(lines: Iterable[Line]) -> list[Line]:
-    """The history, with a line for everything that was done to a job in a transaction that was committed."""
+    """Return the history with a line for each thing that a committed transaction did to a job."""
     lines = sorted(lines, key=lambda line: line["at"])
     committed = {
         line["transaction"] for line in lines if line["event"] == "transaction" and line["status"] == COMMITTED
@@ -68,11 +68,11 @@ def _told(line: Line, *, is_committed: bool) -> Iterator[Line]:
 
 
 class ChaosPast(Past):
-    """The history, put in order."""
+    """The history of a chaos run, put in order."""
 
     @cached_property
     def contents(self) -> dict[int, list[Line]]:
-        """What each job was, by its id: additions that were committed, each in place of the one before."""
+        """The contents of each job, by its id: committed additions, each in place of the one before."""
         by_job: defaultdict[int, list[Line]] = defaultdict(list)
         for line in self.of("added"):
             by_job[line["job"]].append(line)
@@ -94,7 +94,7 @@ class ChaosPast(Past):
 
     @cached_property
     def successors(self) -> dict[int, Line]:
-        """What took the place of a job, or its key, by the number of the one before."""
+        """The job that took the place of another, or its key, by the number of the earlier one."""
         successors: dict[int, Line] = {}
         for job, lines in self.contents.items():
             for earlier, later in itertools.pairwise(lines):
@@ -115,7 +115,7 @@ class ChaosPast(Past):
 
     @cached_property
     def failed_by_hand(self) -> set[int]:
-        """By id."""
+        """Jobs that an operator has failed, by id."""
         return {line["job"] for line in self.of("failed by hand")}
 
     @cached_property
@@ -125,12 +125,12 @@ class ChaosPast(Past):
 
     @cached_property
     def committed_at(self) -> dict[str, int]:
-        """When handlers were about to commit transactions that completed their jobs, by claim."""
+        """The times at which handlers were about to commit transactions that completed their jobs, by claim."""
         return {line["claim"]: line["at"] for line in self.of("committed")}
 
     @cached_property
     def runs(self) -> dict[int, list[Run]]:
-        """By number, in the order of their claims. What timed out while its worker ended is told by hooks."""
+        """The runs of each job, by number, in the order of claims. Hooks report timeouts at a worker's end."""
         by_number: dict[int, list[Run]] = super().runs
         for runs in by_number.values():
             for run in runs:
@@ -140,22 +140,22 @@ class ChaosPast(Past):
 
     @cached_property
     def runs_of_job(self) -> dict[int, list[Run]]:
-        """By id, in the order of their claims."""
+        """The runs of each job, by id, in the order of their claims."""
         by_job: defaultdict[int, list[Run]] = defaultdict(list)
         for run in sorted(self.all_runs, key=lambda run: (run.claimed, run.at)):
             by_job[run.job].append(run)
         return by_job
 
     def has_completed_itself(self, run: Run) -> bool:
-        """Whether its transaction was committed."""
+        """True if the run completed its job in a transaction that was committed."""
         return run.claim in self.committed_at
 
     def over_at(self, run: Run) -> float:
-        """When the run was over, or its worker had lost the claim, or had completed the job in a transaction."""
+        """Return when the run was over, its worker lost the claim, or a transaction had completed the job."""
         return min(super().over_at(run), self.committed_at.get(run.claim, math.inf))
 
     def counts(self) -> dict[str, int]:
-        """Figures for people."""
+        """Return counts for the report."""
         usual = super().counts()
         ends = Counter(line["status"] for line in self.of("transaction"))
         acted = self.of("acted")
@@ -187,5 +187,5 @@ class ChaosPast(Past):
 
 
 def _is_killed(acted: Line) -> bool:
-    """Whether a neighbour's session was ended by somebody else. All else that befalls it is a deadlock."""
+    """True if another process ended this neighbour's session. Any other failure is a deadlock."""
     return acted["error"] is not None and "deadlock" not in acted["error"]

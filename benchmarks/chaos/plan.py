@@ -1,4 +1,4 @@
-"""Which jobs are added, and how the workers end: drawn from a seed."""
+"""Decides, from a seed, which jobs are added and how the workers end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAULTS: dict[Fault, int] = {"kill": 50, "freeze": 30, "pause": 10, "terminate": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosJob(JobPlan):
-    """A job.
+    """A job to add.
 
     snoozes: how many runs that do not fail ask to run later
     """
@@ -39,13 +39,13 @@ class ChaosJob(JobPlan):
 
     @property
     def raw(self) -> RawJobSpec:
-        """What a client adds."""
+        """Return what a client adds."""
         payload: dict[str, Any] = producing.payload(self)
         return RawJobSpec(self.task, {**payload, "snoozes": self.snoozes}, producing.spec(self))
 
 
 def draw_job(dice: random.Random, number: int, *, key: str | None) -> ChaosJob:
-    """One job."""
+    """Draw one job."""
     [task] = dice.choices([*TASKS], [*TASKS.values()])
     fails = dice.choice([1, 1, 2, 3]) if dice.random() < 0.2 else 0
     return ChaosJob(
@@ -62,12 +62,12 @@ def draw_job(dice: random.Random, number: int, *, key: str | None) -> ChaosJob:
 
 
 def _pace(task: str) -> float:
-    """Timed tasks are quicker than their timeout, unless they are meant to fail."""
+    """Return a factor for a job's duration: a timed job ends before its timeout, unless it is meant to fail."""
     return 0.1 if task == "timed" else 1.0
 
 
 def fleet(seed: int) -> Iterator[WorkerPlan]:
-    """Workers without end. They live longer than in the kill proof, and freeze more often.
+    """Yield workers without end. They run longer than in the kill proof, and freeze more often.
 
     Nothing happens to the first few: what stays locked for as long as its worker lives must be there at the end.
     """

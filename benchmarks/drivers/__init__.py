@@ -1,1 +1,1 @@
-"""One small program per contender, each run in that contender's own environment. `contract.py` says what they do."""
+"""One small program for each product, run in that product's own environment. `contract.py` says what they do."""

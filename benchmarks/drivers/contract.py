@@ -1,4 +1,4 @@
-"""What every driver does, and the half of it that is the same for all drivers in Python. Standard library only.
+"""Defines what every driver does, and holds the code that all drivers in Python share. Standard library only.
 
 A driver is a program, `driver ROLE SETTINGS`, where SETTINGS is a JSON object and DATABASE_URL says where. It answers
 each line on its standard input with one line of JSON, and ends with its input.
@@ -39,7 +39,7 @@ class Adder(Protocol):
 
 
 class Driver(Protocol):
-    """A product, as its driver sees it."""
+    """The functions that a driver has to provide for its product."""
 
     async def prepare(self, url: str) -> None: ...
 
@@ -50,7 +50,7 @@ class Driver(Protocol):
 
 
 async def trivial(payload: dict[str, Any]) -> None:
-    """What each job does."""
+    """Do the work of a job: sleep if asked to, and note the delay."""
     if "t" in payload:
         delays.append(time.time() * 1000 - payload["t"])
     if payload.get("ms"):

@@ -1,4 +1,4 @@
-"""Chancy under the contract, with its executor for coroutines."""
+"""The driver for Chancy, with its executor for coroutines; see `contract`."""
 
 # ruff: noqa: ARG002 - it has no serial queues
 # mypy: disable-error-code="import-not-found,no-any-unimported,untyped-decorator,misc"

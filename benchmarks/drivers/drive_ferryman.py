@@ -1,4 +1,4 @@
-"""Ferryman under the contract."""
+"""The driver for Ferryman; see `contract`."""
 
 # mypy: disable-error-code="import-not-found"
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FerrymanAdder:
 
 
 def _set_up_tracing(case: str) -> None:
-    """OpenTelemetry as this case of benchmarks/parts/tracing.py has it."""
+    """Set OpenTelemetry up for one case of benchmarks/parts/tracing.py."""
     if case in {"no trace in the payload", "not loaded"}:
         return
     from opentelemetry import trace  # noqa: PLC0415 - loading it is what is measured

@@ -1,4 +1,4 @@
-"""Oban for Python under the contract."""
+"""The driver for Oban for Python; see `contract`."""
 
 # ruff: noqa: ARG002 - it has no serial queues
 # mypy: disable-error-code="import-not-found,no-any-unimported,untyped-decorator,misc,attr-defined"

@@ -1,4 +1,4 @@
-"""PgQueuer under the contract, on asyncpg. A payload is bytes, so JSON is the job's own business."""
+"""The driver for PgQueuer, on asyncpg; see `contract`. A payload is bytes, so the job itself decodes JSON."""
 
 # ruff: noqa: ARG002 - it has no serial queues
 # mypy: disable-error-code="import-not-found,no-any-unimported,untyped-decorator,misc"

@@ -1,4 +1,4 @@
-"""procrastinate under the contract. A serial queue is what it calls a lock."""
+"""The driver for procrastinate; see `contract`. A serial queue is what it calls a lock."""
 
 # mypy: disable-error-code="import-not-found,no-any-unimported,untyped-decorator,misc"
 from __future__ import annotations

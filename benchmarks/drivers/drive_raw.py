@@ -1,4 +1,4 @@
-"""The physical limit: claim, then delete, on one connection, with nothing around it. It runs no jobs at all."""
+"""The driver for the physical limit: it claims and deletes jobs on one connection, and runs none of them."""
 
 # ruff: noqa: ARG002 - it has no serial queues
 # mypy: disable-error-code="import-not-found"

@@ -1,4 +1,4 @@
-"""Workers are killed by the thousand, and a history that PostgreSQL has no part in says whether anything went wrong.
+"""A test that kills thousands of workers, and checks by a history kept outside PostgreSQL that no job went wrong.
 
     python -m benchmarks.kill --kills 10000 --zombies 200 --seed 1
 

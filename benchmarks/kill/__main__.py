@@ -1,4 +1,4 @@
-"""`python -m benchmarks.kill`: see the package."""
+"""The command `python -m benchmarks.kill`; the package's docstring explains it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def again_with_server(module: str) -> int:
 def perform(
     title: str, part: Callable[[Stage], None], judge: Callable[[Path], int], options: argparse.Namespace
 ) -> int:
-    """Do a part in a database of its own, and judge it."""
+    """Run one part of the test in a database of its own, and judge it."""
     with _folder(options.keep) as folder, fresh_database(options.database_url) as dsn:
         stage = Stage.set_up(dsn, folder, lambda text: print(text, file=sys.stderr, flush=True))
         signal.signal(signal.SIGINT, lambda *_: setattr(stage, "is_stopped", True))
@@ -124,7 +124,7 @@ def _pronounce_poison(lines: list[Line]) -> int:
 
 
 def pronounce(verdict: Verdict, lines: list[Line]) -> int:
-    """Print the verdict; the code to exit with."""
+    """Print the verdict, and return the exit code."""
     print(report.render(verdict))
     report.print_stories(verdict, lines)
     return 1 if verdict.breaches else 0
@@ -135,7 +135,7 @@ def read_history(folder: Path) -> list[Line]:
 
 
 def _whole(line: bytes) -> Line:
-    """The line. A process that is killed in the middle of a write leaves half of one, to which the next is glued.
+    """Return the complete line: a process killed in the middle of a write leaves half of one before the next.
 
     What the half would have told is lost with the process, which nobody can tell from a kill just before the write.
     """
@@ -148,7 +148,7 @@ def _whole(line: bytes) -> Line:
 
 @contextmanager
 def fresh_database(dsn: str, name: str = "ferryman_proof") -> Iterator[str]:
-    """A database on this server, with the schema installed, that is dropped afterwards."""
+    """Make a database on this server, with the schema installed, and drop it afterwards."""
     name = f"{name}_{os.getpid()}"
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
@@ -164,7 +164,7 @@ def fresh_database(dsn: str, name: str = "ferryman_proof") -> Iterator[str]:
 
 @contextmanager
 def private_server(*, by_tcp: bool = False) -> Iterator[str]:
-    """A server that is gone afterwards."""
+    """Start a private server, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="ferryman-proof-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o711)
@@ -194,7 +194,7 @@ def _options() -> argparse.Namespace:
 
 
 def add_usual_options(parser: argparse.ArgumentParser) -> None:
-    """Those that every proof has."""
+    """Add the command-line options that every such test has."""
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same plan (default: 1)")
     parser.add_argument(
         "--database-url", help="a server to use instead of a private one; a database is made there, and dropped"

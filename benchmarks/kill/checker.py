@@ -1,4 +1,4 @@
-"""What must hold for a history, whoever was killed. Pure: lines go in, breaches and counts come out.
+"""Checks a history against the rules below, whichever workers were killed. Pure: lines go in, breaches and counts out.
 
 Nothing is lost        A job that was added is gone and its last run ended well, or it failed for good with a cause
                        that the history shows, or a later job with its key took its place.
@@ -83,7 +83,7 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """Something that must not happen, and the job that it happened to."""
+    """A breach of a rule, and the job that it happened to."""
 
     text: str
     number: int | None = None
@@ -91,7 +91,7 @@ class Breach:
 
 @dataclass(slots=True)
 class Verdict:
-    """What the history shows."""
+    """The result of checking a history."""
 
     title: str
     seconds: float
@@ -103,12 +103,12 @@ class Verdict:
 
     @property
     def breaches(self) -> list[Breach]:
-        """All of them."""
+        """All breaches, of every rule."""
         return [*itertools.chain.from_iterable(self.by_rule.values())]
 
 
 def judge(lines: Iterable[Line], *, thawed_are_refused: bool = False) -> Verdict:
-    """Find every breach.
+    """Find every breach of the rules.
 
     thawed_are_refused: whether all that were frozen were swept, thawed, and told to end when they knew
     """
@@ -132,7 +132,7 @@ def judge(lines: Iterable[Line], *, thawed_are_refused: bool = False) -> Verdict
 
 
 def verdict_of(past: Past, by_rule: dict[str, list[Breach]], duplicates: Counter[str]) -> Verdict:
-    """The breaches, and what else there is to say."""
+    """Return the verdict: the breaches, and counts."""
     return Verdict(
         title="\n".join(line["title"] for line in past.of("plan")),
         seconds=(past.lines[-1]["at"] - past.lines[0]["at"]) / 1e9,
@@ -145,7 +145,7 @@ def verdict_of(past: Past, by_rule: dict[str, list[Breach]], duplicates: Counter
 
 
 class Past:
-    """The history, put in order."""
+    """The history of a run, put in order."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self._by_event: defaultdict[str, list[Line]] = defaultdict(list)
@@ -154,7 +154,7 @@ class Past:
         self.lines = lines
 
     def of(self, *events: str) -> list[Line]:
-        """Lines of these kinds."""
+        """Return the lines of these kinds."""
         return [line for event in events for line in self._by_event.get(event, ())]
 
     @cached_property
@@ -164,7 +164,7 @@ class Past:
 
     @cached_property
     def ends(self) -> dict[int, float]:
-        """When each process was killed or ended; a signal is noted just before it is sent."""
+        """The time at which each process was killed or ended; a signal is noted just before it is sent."""
         ends: dict[int, float] = {}
         exits = [(line["process"], line["at"]) for line in self.of("exiting") if not line["is_child"]]
         killed = [(line["of"], line["at"]) for line in self.of("killing", "died")]
@@ -174,13 +174,13 @@ class Past:
 
     @cached_property
     def violent_ends(self) -> dict[int, float]:
-        """Of those that were killed, or ended themselves in a handler."""
+        """The ends of processes that were killed, or ended themselves in a handler."""
         violent = {line["of"] for line in self.of("died") if line["code"] != 0}
         return {process: at for process, at in self.ends.items() if process in violent}
 
     @cached_property
     def frozen(self) -> dict[int, list[int]]:
-        """When each process was frozen."""
+        """The times at which each process was frozen."""
         times: defaultdict[int, list[int]] = defaultdict(list)
         for line in self.of("freezing", "froze"):
             times[line["of"]].append(line["at"])
@@ -188,7 +188,7 @@ class Past:
 
     @cached_property
     def terminated(self) -> dict[int, int]:
-        """When processes were told to end."""
+        """The times at which processes were told to end."""
         times: dict[int, int] = {}
         for line in self.of("terminating"):
             times.setdefault(line["of"], line["at"])
@@ -201,12 +201,12 @@ class Past:
 
     @cached_property
     def process_of(self) -> dict[str, int]:
-        """Which process each worker was, as far as it told."""
+        """The process of each worker, as far as it reported it."""
         return {line["worker"]: line["process"] for line in self.of("ready", "started")}
 
     @cached_property
     def runs(self) -> dict[int, list[Run]]:
-        """By number, in the order of their claims."""
+        """The runs of each job, by number, in the order of their claims."""
         names = Run.__dataclass_fields__
         known = {
             line["run"]: Run(**{name: value for name, value in line.items() if name in names})
@@ -225,7 +225,7 @@ class Past:
 
     @cached_property
     def all_runs(self) -> list[Run]:
-        """In the order of time."""
+        """All runs, in the order of time."""
         return sorted(itertools.chain.from_iterable(self.runs.values()), key=lambda run: run.at)
 
     @cached_property
@@ -234,7 +234,7 @@ class Past:
 
     @cached_property
     def crashes(self) -> dict[int, list[Line]]:
-        """What sweeps did to each job, by number."""
+        """The crashes of each job that sweeps recorded, by number."""
         owners: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for line in self.of("added"):
             owners[line["job"]].append((line["wall"], line["number"]))
@@ -259,22 +259,22 @@ class Past:
         return {line["number"]: line for line in self.of("left")}
 
     def swept_at(self, run: Run) -> float:
-        """When the sweep began that took the claim of this run, on the clock of the history."""
+        """Return when the sweep began that took the claim of this run, on the clock of the history."""
         return math.inf if run.crash is None else (run.crash["noticed"] + self._clock_offset) * 1000
 
     def given_back_at(self, run: Run) -> float:
-        """The earliest moment at which its worker can have given the job back at a shutdown."""
+        """Return the earliest moment at which its worker can have given the job back at a shutdown."""
         if run.claim not in self.returned:
             return math.inf
         return self.terminated.get(run.process, math.inf) + GRACE.total_seconds() * 1e9
 
     def over_at(self, run: Run) -> float:
-        """When the run was over, or its worker had lost the claim or given it back."""
+        """Return when the run was over, or its worker had lost the claim or given it back."""
         ended = min(run.ended_at, self.ends.get(run.process, math.inf))
         return min(ended, self.swept_at(run), self.given_back_at(run))
 
     def counts(self) -> dict[str, int]:
-        """Figures for people."""
+        """Return counts for the report."""
         zombies = [run for run in self.all_runs if run.end is not None and run.ended_at > self.swept_at(run)]
         threads = [run for run in self.all_runs if run.end != "cancelled" and run.claim in self.returned]
         codes = Counter(line["code"] for line in self.of("died"))
@@ -299,7 +299,7 @@ class Past:
         }
 
     def seconds_to_notice(self) -> list[float]:
-        """From the kill of a worker to the sweep that took its jobs."""
+        """The seconds from each kill of a worker to the sweep that took its jobs."""
         killed_at: dict[int, int] = {}
         for line in self.of("killing", "exiting"):
             killed_at.setdefault(line["of"] if "of" in line else line["process"], line["wall"])
@@ -335,7 +335,7 @@ class Past:
                     self._guess(line, held[owner])
 
     def _guess(self, crash: Line, held: Sequence[Run]) -> None:
-        """It is the worker's last claim before the sweep, with the same attempt, or else the one taken never ran.
+        """Guess which claim a sweep took: the worker's last one with the same attempt, or else one that never ran.
 
         Only a job that was superseded has its attempts changed while it is held.
         """
@@ -353,7 +353,7 @@ class Past:
 
     @cached_property
     def _clock_offset(self) -> float:
-        """From PostgreSQL's clock to that of the history, in microseconds."""
+        """The difference from PostgreSQL's clock to that of the history, in microseconds."""
         return float(statistics.median(line["at"] / 1000 - line["wall"] for line in self.lines[:1001]))
 
 
@@ -370,7 +370,7 @@ def lost_jobs(past: Past) -> Iterator[Breach]:
 
 
 def _may_be_left(past: Past, number: int, left: Line) -> bool:
-    """Whether the job has failed for good, and has a reason to."""
+    """True if the job may be left: it has failed for good, and the history shows the reason."""
     if left["worker"] is not None or left["attempts"] < left["max_attempts"]:
         return False
     if number in past.successors:
@@ -445,7 +445,7 @@ def needless_runs(past: Past, duplicates: Counter[str]) -> Iterator[Breach]:
 
 
 def _cause(past: Past, run: Run) -> str | None:
-    """Why a job ran again after this run."""
+    """Return why a job ran again after this run."""
     if run.crash is not None:
         return _cause_of_sweep(past, run, run.crash)
     is_given_back = run.claim in past.returned or run.end in {"cancelled", None}
@@ -490,7 +490,7 @@ def wrong_attempts(past: Past) -> Iterator[Breach]:
 
 
 def used_attempts(past: Past, number: int, before: float) -> int:
-    """How many attempts of a job were used up by this time of PostgreSQL's clock."""
+    """Return how many attempts of a job were used up by this time of PostgreSQL's clock."""
     raised = sum(
         run.end == "raised" and run.crash is None and run.claim not in past.returned and run.claimed < before
         for run in past.runs.get(number, ())
@@ -523,7 +523,7 @@ def wrong_poison(past: Past) -> Iterator[Breach]:
 
 
 def _crashes(past: Past, number: int) -> list[Crash]:
-    """The crashes of the job, with its worker or with the child process that it ran in, in the order of time."""
+    """Return the crashes of a job, with its worker or its child process, in the order of time."""
     with_worker = [
         Crash(crash["noticed"], ended_child=False)
         for crash in past.crashes[number]
@@ -538,7 +538,7 @@ def _crashes(past: Past, number: int) -> list[Crash]:
 
 
 def _crashes_in_a_row(past: Past, number: int) -> list[list[Crash]]:
-    """The crashes of the job, apart where an ordinary end lies between them."""
+    """Return the crashes of a job, split where an ordinary end lies between them."""
     runs = past.runs.get(number, ())
     ends = sorted(run.claimed for run in runs if run.end in PLANNED and not run.has_ended_its_child)
     rows: defaultdict[int, list[Crash]] = defaultdict(list)
@@ -548,7 +548,7 @@ def _crashes_in_a_row(past: Past, number: int) -> list[list[Crash]]:
 
 
 def _has_another_chance(row: Sequence[Crash]) -> bool:
-    """Whether what should have been the last crash was the death of a worker in which the job need not have run alone.
+    """True if the crash that should have been the last ended a worker that may have run other jobs too.
 
     Only the death of its worker makes a job run alone before its last chance. That of a child process does not.
     """
@@ -580,7 +580,7 @@ def unrefused_zombies(past: Past) -> Iterator[Breach]:
 
 
 def story(lines: Iterable[Line], number: int) -> list[str]:
-    """All that the history tells of a job, in the order of time."""
+    """Return all lines of the history about a job, in the order of time."""
     lines = sorted(lines, key=lambda line: line["at"])
     about = [line for line in lines if line.get("number") == number]
     jobs = {line["job"] for line in about if "job" in line}
@@ -606,13 +606,13 @@ def _told(line: Line, first: int) -> str:
 
 
 def _is_claimed_again(runs: Sequence[Run]) -> bool:
-    """Whether the process that lost a job ran it once more."""
+    """True if the process that lost a job ran it once more."""
     return any(
         earlier.crash is not None and earlier.process == later.process for earlier, later in itertools.pairwise(runs)
     )
 
 
 def _owner_at(owners: Sequence[tuple[int, int]], wall: int) -> int:
-    """The number that a job had at a time: one that waits may be replaced under the same id."""
+    """Return the number that a job had at a time: a waiting job may be replaced under the same id."""
     before = [number for at, number in owners if at <= wall]
     return before[-1] if before else (owners[0][1] if owners else -1)

@@ -19,5 +19,5 @@ def _handlers() -> Handlers:
 
 @app.task(run_in="process", retry=FixedDelay(0.1))
 def in_child(ctx: WorkerContext, order: Order) -> None:
-    """As any job, in a process of its own."""
+    """Run a job like any other, in a child process."""
     _handlers().blocking(ctx, order)

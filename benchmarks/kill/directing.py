@@ -1,4 +1,4 @@
-"""Runs a plan: keeps so many workers alive, kills them as planned, lets jobs be added, and waits until all are done."""
+"""Runs a plan: keeps a number of workers running, kills them as planned, has jobs added, and waits for their end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OWN_NUMBER = 0
 
 @dataclass(slots=True)
 class Stage:
-    """What all parts of a run share."""
+    """The database, the history and the processes of a run."""
 
     dsn: str
     folder: Path
@@ -53,7 +53,7 @@ class Stage:
         return cls(dsn, folder, recorder, Nursery(dsn, folder, recorder), Looking(dsn), say)
 
     def start_producer(self, jobs: Iterable[JobPlan]) -> Producer:
-        """Fork it."""
+        """Fork the process that adds jobs."""
         reading, writing = os.pipe()
         if os.fork() == 0:
             os.close(writing)
@@ -63,14 +63,14 @@ class Stage:
 
 
 class Producer:
-    """The producer, from the outside."""
+    """The process that adds jobs, as the directing process sees it."""
 
     def __init__(self, allowances: int) -> None:
         self._allowances = allowances
         self.allowed = 0
 
     def allow(self, total: int) -> None:
-        """Let it add jobs until it has added so many."""
+        """Let the producer add jobs until it has added `total`."""
         if total > self.allowed:
             os.write(self._allowances, b"%d\n" % (total - self.allowed))
             self.allowed = total
@@ -80,7 +80,7 @@ class Producer:
 
 
 def run_kills(stage: Stage, *, kills: int, seed: int) -> None:
-    """Kill so many workers, in the midst of the jobs that the plan has for them."""
+    """Kill `kills` workers while they run the jobs of the plan."""
     workers, nursery = planned_workers(seed), stage.nursery
     producer = stage.start_producer(planned_jobs(seed))
     next_look, told = 0.0, 0
@@ -102,7 +102,7 @@ def run_kills(stage: Stage, *, kills: int, seed: int) -> None:
 
 
 def keep_harming(nursery: Nursery, workers: Iterator[WorkerPlan], most: int) -> None:
-    """Replace workers that have ended, so that there are `most`, and do to each what is due."""
+    """Replace workers that have ended, so that there are `most`, and kill or freeze each as planned."""
     while len(nursery.inmates) < most:
         nursery.fork(next(workers))
     nursery.reap()
@@ -113,7 +113,7 @@ def keep_harming(nursery: Nursery, workers: Iterator[WorkerPlan], most: int) -> 
 
 
 def _befall(nursery: Nursery, inmate: Inmate) -> None:
-    """Do to a worker what is due: its fault, and then what comes after it."""
+    """Do to a worker what the plan has next: its fault first, such as a freeze, later a thaw or a kill."""
     is_first, inmate.is_harmed = not inmate.is_harmed, True
     match inmate.plan.fault:
         case "terminate" if is_first:
@@ -138,7 +138,7 @@ def _befall(nursery: Nursery, inmate: Inmate) -> None:
 
 
 def thaw_swept(stage: Stage) -> list[Inmate]:
-    """Thaw the frozen that were swept."""
+    """Thaw the frozen workers that were swept."""
     frozen = [inmate for inmate in stage.nursery.inmates.values() if inmate.is_awaiting_sweep]
     if not frozen:
         return []
@@ -151,14 +151,14 @@ def thaw_swept(stage: Stage) -> list[Inmate]:
 
 
 def thaw_all(nursery: Nursery) -> None:
-    """Let those go on that were not swept yet too."""
+    """Thaw every frozen worker, also those that were not swept yet."""
     for inmate in nursery.inmates.values():
         if inmate.is_frozen:
             nursery.thaw(inmate)
 
 
 def drain(stage: Stage, tasks: tuple[str, ...] | None = None) -> None:
-    """Let workers that nobody harms finish everything, then write down what the database holds at the end."""
+    """Let workers that are left unharmed finish everything, then record what the database holds at the end."""
     nursery = stage.nursery
     thaw_all(nursery)
     number, next_look, left = FINISHER_NUMBERS + nursery.counts.born, 0.0, -1
@@ -184,12 +184,12 @@ def drain(stage: Stage, tasks: tuple[str, ...] | None = None) -> None:
 
 
 def _are_dead_swept(stage: Stage) -> bool:
-    """Whether only the living are registered: nobody else would sweep the others once all were told to end."""
+    """True if only running workers are registered: once all are told to end, no other would sweep the dead."""
     return len(stage.looking.workers_left()) <= len(stage.looking.registered(stage.nursery.inmates))
 
 
 def _end_workers(stage: Stage) -> None:
-    """Tell all to end, the thawed among them, so that each tells what became of its jobs."""
+    """Tell all workers to end, thawed ones too, so that each records the outcomes of its jobs."""
     nursery = stage.nursery
     for inmate in nursery.inmates.values():
         nursery.terminate(inmate)
@@ -204,7 +204,7 @@ def _end_workers(stage: Stage) -> None:
 
 
 def write_down_the_end(stage: Stage) -> None:
-    """What only the database knows joins the history."""
+    """Add to the history what only the database knows."""
     looking, note = stage.looking, stage.recorder.note
     for crash in looking.crashes():
         note("crash", **crash)

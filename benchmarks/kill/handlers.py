@@ -1,4 +1,4 @@
-"""What jobs do: take their time, raise, snooze, time out, complete themselves, end or freeze their process.
+"""The handlers of the test: they wait, raise, snooze, time out, complete their job, or end or freeze their process.
 
 Each handler notes what it does in the history.
 """
@@ -31,7 +31,7 @@ TRANSACTION = "select cast(cast(pg_current_xact_id() as text) as bigint)"
 
 
 class PlannedError(Exception):
-    """What the plan wanted."""
+    """The error that the plan wants a handler to raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Order:
 
 
 class Handlers:
-    """Bodies of tasks. Made before the fork, and told afterwards to whom they belong.
+    """The functions of the tasks. Made before the fork; each worker process sets itself as their owner afterwards.
 
     dsn: the database in which handlers open transactions
     """
@@ -62,13 +62,13 @@ class Handlers:
         return self.recorder
 
     async def on_loop(self, ctx: WorkerContext, order: Order) -> None:
-        """For tasks on the event loop, which may be cancelled."""
+        """Handle a job on the event loop, where it may be cancelled."""
         run = self._begin(ctx, order)
         await self._sleep(ctx, run, order.seconds)
         self._end(ctx, run, order)
 
     async def timed(self, ctx: WorkerContext, order: Order) -> None:
-        """For a task with a timeout: it is the timeout that fails its attempts."""
+        """Handle a job of a task with a timeout: its attempts fail by the timeout."""
         run = self._begin(ctx, order)
         seconds = LONGER_THAN_ANY_TIMEOUT if ctx.job.attempts <= order.fails else order.seconds
         try:
@@ -80,7 +80,7 @@ class Handlers:
         self._end(ctx, run, order)
 
     async def in_transaction(self, ctx: WorkerContext, order: Order) -> None:
-        """For a task that completes its job in a transaction, keeps that open for a while, and may roll it back."""
+        """Complete the job in a transaction, keep that open for a while, and perhaps roll it back."""
         run = self._begin(ctx, order)
         try:
             async with await psycopg.AsyncConnection.connect(self._dsn) as own:
@@ -107,13 +107,13 @@ class Handlers:
         await own.commit()
 
     def blocking(self, ctx: WorkerContext, order: Order) -> None:
-        """For tasks in threads and child processes."""
+        """Handle a job in a thread or a child process."""
         run = self._begin(ctx, order)
         time.sleep(order.seconds)
         self._end(ctx, run, order)
 
     async def batch(self, ctx: WorkerContext, items: list[Order]) -> list[str | None] | None:
-        """All items say the same. The last one fails as often as they say."""
+        """Handle a batch whose items are all the same. The last one fails as often as the plan wants."""
         order = items[0]
         run = self._begin(ctx, order)
         await self._sleep(ctx, run, order.seconds)

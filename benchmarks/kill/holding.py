@@ -33,7 +33,7 @@ app = App(worker=_options())
 
 @app.task
 async def hold(ctx: WorkerContext, number: int) -> None:
-    """Hold on, the first time."""
+    """Wait for ever in the first run, so that the worker is killed meanwhile; return at once in the second."""
     recorder = Recorder(Path(os.environ[FOLDER]), os.getpid())
     is_first = recorder.is_first(number, 1, "hold")
     recorder.begin(ctx, number)

@@ -1,4 +1,4 @@
-"""What the database says, over connections that are closed again: the process that looks also forks."""
+"""Asks the database about the queue. Connections are closed at once, because the process that asks also forks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Looking:
         self._dsn = dsn
 
     def open_jobs(self) -> int:
-        """How many jobs are not over."""
+        """Return the number of jobs that are not over."""
         [row] = self._rows(
             f"select count(*) as count from {SCHEMA}._private_jobs"
             " where attempts < max_attempts or locked_at is not null"
@@ -35,7 +35,7 @@ class Looking:
         return int(row["count"])
 
     def open_tasks(self) -> set[str]:
-        """The tasks with jobs that are not over."""
+        """Return the tasks with jobs that are not over."""
         rows = self._rows(
             f"select distinct task.identifier from {SCHEMA}._private_jobs as job"
             f" join {SCHEMA}._private_tasks as task on task.id = job.task_id"
@@ -44,7 +44,7 @@ class Looking:
         return {row["identifier"] for row in rows}
 
     def registered(self, pids: Iterable[int]) -> set[int]:
-        """Which of these processes are registered as workers."""
+        """Return which of these processes are registered as workers."""
         rows = self._rows(
             f"select cast(metadata ->> 'pid' as int) as pid from {SCHEMA}._private_workers"
             " where cast(metadata ->> 'pid' as int) = any (%s)",
@@ -53,7 +53,7 @@ class Looking:
         return {row["pid"] for row in rows}
 
     def crashes(self) -> list[dict[str, Any]]:
-        """Every job that was taken from a dead worker, as the sweeps wrote it down. Deaths of children are not."""
+        """Return every recovery from a dead worker, as sweeps recorded it, without deaths of child processes."""
         return self._rows(
             "select job_id as job, worker_id as worker, recovered_by, attempt, started, decision, reason,"
             " cast(extract(epoch from noticed_at) * 1000000 as bigint) as noticed"
@@ -69,7 +69,7 @@ class Looking:
         )
 
     def locked_queues(self) -> list[str]:
-        """Named queues that somebody holds."""
+        """Named queues that are locked."""
         rows = self._rows(f"select queue_name from {SCHEMA}._private_job_queues where locked_by is not null")
         return [row["queue_name"] for row in rows]
 
@@ -86,7 +86,7 @@ class Looking:
         return int(row["count"])
 
     def outcomes(self, transactions: Iterable[int]) -> dict[int, str | None]:
-        """What became of transactions: 'committed', 'aborted', 'in progress', or None if nothing is known any more."""
+        """Return how transactions ended: 'committed', 'aborted', 'in progress', or None if it is no longer known."""
         rows = self._rows(
             "select number, pg_xact_status(cast(cast(number as text) as xid8)) as status"
             " from unnest(cast(%s as bigint[])) as number",
@@ -95,7 +95,7 @@ class Looking:
         return {row["number"]: row["status"] for row in rows}
 
     def deadlocks(self) -> list[str]:
-        """What the log of an embedded server says about each deadlock in this database."""
+        """Return the messages in the log of an embedded server about each deadlock in this database."""
         [row] = self._rows("select current_setting('data_directory') as folder, current_database() as name")
         log = ServerFiles(Path(row["folder"]).parent).log
         return deadlocks_in(log.read_text(errors="replace"), row["name"])

@@ -1,4 +1,4 @@
-"""Forks worker processes, does to them what is planned, and sees how they end. Single-threaded, so that it may fork."""
+"""Forks worker processes, kills or freezes them as planned, and notes how they end. Has one thread, so it may fork."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Inmate:
 
 @dataclass(slots=True)
 class Counts:
-    """What was done so far."""
+    """Counts of what was done to workers so far."""
 
     born: int = 0
     kills: int = 0
@@ -50,7 +50,7 @@ class Counts:
 
     @property
     def deaths(self) -> int:
-        """All that were violent."""
+        """The number of workers that were killed, or whose handler ended their process."""
         return self.kills + self.exits
 
 
@@ -69,7 +69,7 @@ class Nursery:
         os.set_blocking(self._told_ready, False)
 
     def fork(self, plan: WorkerPlan) -> Inmate:
-        """Bring a worker into the world."""
+        """Fork a worker process."""
         pid = os.fork()
         if pid == 0:
             live(plan, self._apps, self._folder, self._tell_ready)
@@ -79,7 +79,7 @@ class Nursery:
         return inmate
 
     def note_ready(self) -> None:
-        """The time of most workers begins when they are ready."""
+        """Note which workers are ready: for most, the time until their fault starts then."""
         with suppress(BlockingIOError):
             for pid in struct.iter_unpack("=q", os.read(self._told_ready, 4096)):
                 inmate = self.inmates.get(*pid)
@@ -125,7 +125,7 @@ class Nursery:
         return stopped
 
     def end(self) -> None:
-        """Leave nobody behind."""
+        """Kill every worker that is left."""
         for inmate in [*self.inmates.values()]:
             os.kill(inmate.pid, signal.SIGKILL)
         while self.inmates:

@@ -1,4 +1,4 @@
-"""What shall happen, drawn from a seed: which jobs are added, which workers live, and how each of them ends.
+"""Decides, from a seed, which jobs are added, which workers run, and how each of them ends.
 
 The plan is the same for the same seed. What comes of it is not: that is up to the machine, and to Ferryman.
 """
@@ -25,7 +25,7 @@ TASKS = {"on_loop": 50, "in_thread": 18, "batch": 10, "retried": 10, "failed": 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """A job.
+    """A job to add, and what its handler does.
 
     number: what it is known by, outside PostgreSQL too
     seconds: how long its handler takes
@@ -51,7 +51,7 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlan:
-    """A worker process, and its fate.
+    """A worker process, and what is done to it.
 
     prefetch: the size of its local queue; None: it claims what it can start
     has_children: whether it runs the tasks that need child processes, which are slow to start
@@ -74,19 +74,19 @@ class WorkerPlan:
 
 
 def planned_jobs(seed: int) -> Iterator[JobPlan]:
-    """Jobs without end."""
+    """Yield jobs without end."""
     dice = random.Random(f"{seed} jobs")
     return (_draw_job(dice, number) for number in itertools.count(1))
 
 
 def planned_workers(seed: int) -> Iterator[WorkerPlan]:
-    """Workers without end; each has a fate."""
+    """Yield workers without end, each with what is done to it."""
     dice = random.Random(f"{seed} workers")
     return (_draw_worker(dice, number) for number in itertools.count(1))
 
 
 def digest(seed: int, kills: int) -> str:
-    """A fingerprint of the plan, as far as so many kills go."""
+    """Return a fingerprint of the plan for this number of kills."""
     taken = hashlib.sha256()
     for job in itertools.islice(planned_jobs(seed), kills * JOBS_PER_KILL):
         taken.update(repr(astuple(job)).encode())
@@ -116,7 +116,7 @@ def _draw_job(dice: random.Random, number: int) -> JobPlan:
 
 
 def _exits(dice: random.Random) -> int:
-    """Some get better, some never do."""
+    """Draw how many runs of a job end their process: a few, or all of them."""
     return dice.choice([1, 1, 2, 9])
 
 

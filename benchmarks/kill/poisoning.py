@@ -1,4 +1,4 @@
-"""Jobs that kill whoever runs them, among many that do no harm: who fails, and after how many deaths.
+"""Tests jobs that kill their worker, among many harmless ones: which jobs fail, and after how many deaths.
 
 Nobody else kills here. Each death is caused by a poisonous job, and workers are replaced at once.
 """
@@ -27,7 +27,7 @@ OPEN_JOBS_PER_SLOT = 3
 
 
 def planned_jobs(seed: int, share: float) -> Iterator[JobPlan]:
-    """Jobs without end, of which this share is poisonous. Each takes long enough to have neighbours."""
+    """Yield jobs without end, of which this share is poisonous. Each takes long enough to run beside others."""
     dice = random.Random(f"{seed} poison")
     for number in itertools.count(1):
         is_poisonous = dice.random() < share
@@ -40,7 +40,7 @@ def planned_jobs(seed: int, share: float) -> Iterator[JobPlan]:
 
 
 def run_poison(stage: Stage, *, deaths: int, share: float, concurrency: int, seed: int) -> None:
-    """Let so many workers die of poisonous jobs, and let others finish the rest."""
+    """Let `deaths` workers die of poisonous jobs, and let others finish the rest."""
     nursery, numbers = stage.nursery, itertools.count(1)
     producer = stage.start_producer(planned_jobs(seed, share))
     next_look = 0.0
@@ -65,7 +65,7 @@ def run_poison(stage: Stage, *, deaths: int, share: float, concurrency: int, see
 
 
 def judge_poison(lines: Sequence[Line]) -> tuple[str, list[Breach]]:
-    """What came of them: a sentence, and what must not happen."""
+    """Judge the result: return a sentence, and the breaches."""
     poisonous = {number for line in lines if line["event"] == "poisonous" for number in line["numbers"]}
     caused = Counter(line["number"] for line in lines if line["event"] == "exiting")
     added = {line["number"] for line in lines if line["event"] == "added"}

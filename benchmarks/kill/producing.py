@@ -1,4 +1,4 @@
-"""The producer: a process that adds the planned jobs, as far as it is allowed to."""
+"""The producer: a process that adds the jobs of the plan, as many as it is allowed to."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def produce(jobs: Iterable[JobPlan], dsn: str, recorder: Recorder, allowances: i
 
 
 def _groups(jobs: Iterator[JobPlan]) -> Iterator[list[JobPlan]]:
-    """Plain jobs go together. Those with keys, and those that are undone, go alone."""
+    """Group jobs for adding: plain jobs together; jobs with keys, and those to be rolled back, alone."""
     for is_single, run in itertools.groupby(jobs, key=lambda job: job.key is not None or job.is_undone):
         members = list(run)
         size = 1 if is_single else LARGEST_GROUP
@@ -64,7 +64,7 @@ def _add(client: SyncClient, own: psycopg.Connection[Any], group: list[JobPlan],
 
 
 def payload(plan: JobPlan) -> Any:
-    """What its handler gets."""
+    """Return the payload for a job's handler."""
     order = {"number": plan.number, "seconds": plan.seconds, "fails": plan.fails}
     if plan.task == "batch":
         return [order] * BATCH_ITEMS
@@ -72,7 +72,7 @@ def payload(plan: JobPlan) -> Any:
 
 
 def spec(plan: JobPlan) -> JobSpec:
-    """How it is scheduled."""
+    """Return the scheduling of a job."""
     due = datetime.fromtimestamp(time.time(), UTC) + timedelta(seconds=plan.delay)
     return JobSpec(
         queue_name=plan.queue,

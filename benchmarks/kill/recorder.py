@@ -1,4 +1,4 @@
-"""What a process tells the history."""
+"""Writes what a process does to the history, a file outside PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER = "FERRYMAN_PROOF_FOLDER"
 
 
 class Recorder:
-    """The history, as seen from one worker process. It is known by its number: process ids come round again."""
+    """Writes the events of one worker process to the history. Processes have numbers: process ids are reused."""
 
     def __init__(self, folder: Path, process: int, *, is_child: bool = False) -> None:
         self.folder = folder
@@ -31,7 +31,7 @@ class Recorder:
 
     @classmethod
     def of_environment(cls) -> Recorder:
-        """For a child process of a worker."""
+        """Make the recorder of a child process of a worker."""
         return cls(Path(os.environ[FOLDER]), int(os.environ[PROCESS]), is_child=True)
 
     def note(self, event: str, **facts: Any) -> None:
@@ -39,7 +39,7 @@ class Recorder:
         self._history.note(event, process=self.process, wall=time.time_ns() // 1000, **facts)
 
     def begin(self, ctx: WorkerContext, number: int) -> dict[str, Any]:
-        """Note that a run has begun; what to say of it from now on."""
+        """Note that a run has begun, and return the values that its later lines share."""
         job = ctx.job
         run = {"run": f"{self.process}.{os.getpid()}.{next(self._runs)}", **claim_facts(job), "number": number}
         self.note(
@@ -53,7 +53,7 @@ class Recorder:
         return run
 
     def is_first(self, number: int, times: int, what: str) -> bool:
-        """Whether something that shall happen so many times to a job has happened less often yet; counts this one."""
+        """True if something that is to happen `times` times to a job has happened less often yet; counts this one."""
         for time_ in range(times):
             try:
                 (self.folder / f"{what}-{number}-{time_}").touch(exist_ok=False)
@@ -64,11 +64,11 @@ class Recorder:
 
 
 def claim_facts(job: Job) -> dict[str, Any]:
-    """A claim."""
+    """Return the values that identify a claim."""
     return {"job": job.id, "worker": job.locked_by, "claim": claim_of_job(job)}
 
 
 def microseconds(job: Job) -> int:
-    """When it was claimed, by PostgreSQL's clock."""
+    """Return when the job was claimed, by PostgreSQL's clock."""
     assert job.locked_at is not None
     return round(job.locked_at.timestamp() * 1_000_000)

@@ -1,4 +1,4 @@
-"""The verdict, for people."""
+"""Formats the verdict for people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_COMPLAINTS = 5
 
 
 def render(verdict: Verdict) -> str:
-    """A table."""
+    """Return the verdict as a table."""
     rows: list[tuple[str, object]] = [
         *verdict.counts.items(),
         ("runs beyond the first, without those after an error", sum(verdict.duplicates.values())),
@@ -49,7 +49,7 @@ def _shown(value: object) -> str:
 
 
 def print_stories(verdict: Verdict, lines: Sequence[Line]) -> None:
-    """What went wrong, and all that is known of those to whom it happened."""
+    """Print what went wrong, and all that the history has about each job concerned."""
     for breach in verdict.breaches[:MOST_BREACHES]:
         print(f"BREACH: {breach.text}")
     numbers = dict.fromkeys(breach.number for breach in verdict.breaches if breach.number is not None)

@@ -1,4 +1,4 @@
-"""The life of a worker process: forked from a process that has imported everything, and a real worker in every way."""
+"""Runs a real worker in a process that was forked from one that has imported everything."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TIMEOUT = timedelta(seconds=0.3)
 
 
 def live(plan: WorkerPlan, apps: Apps, folder: Path, ready: int) -> NoReturn:
-    """Be the worker, in a process that was just forked, until its end; `ready` is where it says that it claims."""
+    """Run the worker in a process that was just forked, until its end. It writes to `ready` once it claims jobs."""
     code = 1
     try:
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
@@ -99,7 +99,7 @@ class Apps:
         self._with_children.include(child_tasks.app)
 
     def of(self, plan: WorkerPlan, recorder: Recorder) -> App:
-        """The one for this worker, in its own process."""
+        """Return the application for this worker, in its own process."""
         self._handlers.recorder = recorder
         if plan.tasks is not None:
             return self._make_special(plan.tasks)
@@ -144,7 +144,7 @@ class Apps:
 
 
 def make_hooks(recorder: Recorder, ready: int) -> HookRegistry:
-    """What the worker tells of itself, and of those whose jobs it recovers."""
+    """Make hooks that record what the worker does, and which jobs it recovers."""
     hooks = HookRegistry()
 
     @hooks.on(WorkerStart)
@@ -181,13 +181,13 @@ def _first_line(text: str) -> str:
 
 
 class LogToHistory(logging.Handler):
-    """Errors in the log belong to what happened."""
+    """Copies errors from the log to the history."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self._recorder = recorder
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell it, unless it is a job that failed for good: handlers tell of those."""
+        """Record the error, unless a job failed for good: handlers record those."""
         if getattr(record, "event", None) != "job_permanently_failed":
             self._recorder.note("log", level=record.levelname, message=self.format(record))

@@ -1,4 +1,4 @@
-"""Rounds of freezing: a worker freezes in the midst of its jobs, is swept, and comes back to a world that moved on."""
+"""Tests workers that freeze while running jobs, are swept, and thaw after others have taken their jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HELPERS = 2
 
 
 def run_zombies(stage: Stage, *, rounds: int, seed: int) -> None:
-    """Freeze so many workers, some at a time."""
+    """Freeze `rounds` workers, some at a time."""
     dice = random.Random(f"{seed} zombies")
     numbers = iter(range(1, 10_000_000))
     plans = [_plan_round(dice, number, numbers) for number in range(1, rounds + 1)]
@@ -43,7 +43,7 @@ def run_zombies(stage: Stage, *, rounds: int, seed: int) -> None:
 
 
 def _plan_round(dice: random.Random, number: int, numbers: Iterator[int]) -> tuple[WorkerPlan, list[JobPlan]]:
-    """A worker that alone runs a task, and gets its own jobs back; or one that shares its task with the helpers.
+    """Plan a worker that alone runs a task, and gets its own jobs back; or one that shares its task with helpers.
 
     One of its jobs freezes it, while others run, wait in its local queue, and hold named queues.
     """
@@ -75,7 +75,7 @@ def _own(number: int) -> str:
 
 
 def _is_needed(worker: WorkerPlan, unfinished: set[str]) -> bool:
-    """Whether there are jobs left that it alone would run: it must claim again those that it has lost."""
+    """True if jobs are left that only this worker runs: it must claim again those that it has lost."""
     return worker.tasks == (_own(worker.number),) and _own(worker.number) in unfinished
 
 

@@ -47,7 +47,7 @@ def measure(bench: Bench) -> Part:
 
 
 def jobs_for(bench: Bench, product: Product, mode: str) -> int:
-    """Fewer for those that would need minutes."""
+    """Return how many jobs to drain: fewer for products that would need minutes."""
     if mode == DEFAULT:
         return min(bench.jobs, product.most_by_default)
     return max(1_000, int(bench.jobs * product.share))
@@ -73,7 +73,7 @@ def drain(
     changed: dict[str, Any] | None = None,
     after_fill: str = "",
 ) -> None:
-    """Drain so many jobs.
+    """Measure how fast a product drains `jobs` jobs.
 
     changed: settings of the mode that are others this time
     after_fill: a statement that makes other jobs of them

@@ -53,7 +53,7 @@ CHURN = f"with gone as (delete from {JOBS} returning 1) select count(*) from gon
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Statements, each with a number of rows or None; and whether a snapshot is held open meanwhile."""
+    """A state of the table: statements that produce it, and whether a snapshot is held open meanwhile."""
 
     fill: tuple[tuple[str, int | None], ...]
     pinned: bool = False
@@ -127,7 +127,7 @@ def _pin(stack: ExitStack, url: str) -> None:
 
 
 def _run(watch: Watch, program: Program, ids: list[int], *, patience: float) -> float:
-    """Seconds from the first job taken to the last job done, or as long as our patience lasts."""
+    """Return the seconds from the first job taken to the last job done, or to the end of our patience."""
     program.send({})
     start = watch.until_taken(ids[0], [program])
     with suppress(TimeoutError):

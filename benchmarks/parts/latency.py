@@ -48,7 +48,7 @@ def measure(bench: Bench) -> Part:
 
 
 def at_percentile(values: Sequence[float], percentile: int) -> float:
-    """The smallest value that this part of all values does not exceed."""
+    """Return the percentile: the smallest value that this part of all values does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percentile / 100) - 1)]
 

@@ -56,7 +56,7 @@ def measure(bench: Bench) -> Part:
 
 
 def _compare_starts(bench: Bench, part: Part) -> None:
-    """Start the two by turns, each first as often as the other, and end them after their first job."""
+    """Measure the start-up of Ferryman and Node by turns, each first as often as the other, until their first job."""
     pair = [product for product in bench.products if product in (FERRYMAN, NODE)]
     for number in range(QUICK_STARTS if bench.quick else STARTS):
         pair.reverse()
@@ -66,7 +66,7 @@ def _compare_starts(bench: Bench, part: Part) -> None:
 
 
 def _started(bench: Bench, product: Product, part: Part, stack: ExitStack) -> Program | None:
-    """A worker that has run one job, or none if it could not; how long it took is noted."""
+    """Start a worker and let it run one job; None if it could not. Notes how long that took."""
     with bench.leaving_out(part, product), bench.watching(product) as watch:
         watch.empty()
         with bench.adding(product) as adding:
@@ -83,7 +83,7 @@ def _started(bench: Bench, product: Product, part: Part, stack: ExitStack) -> Pr
 
 
 def _watch_idle(bench: Bench, part: Part, running: list[tuple[Product, Program]]) -> None:
-    """Connections and transactions per second, seen from another database, so that looking does not count."""
+    """Count connections and transactions per second, from another database, so that counting itself adds none."""
     seconds = QUICK_SECONDS if bench.quick else SECONDS
     names = {product.name: bench.url(product).rsplit("/", 1)[1] for product, _ in running}
     with psycopg.connect(bench.server.url, autocommit=True) as connection:
@@ -106,7 +106,7 @@ def _watch_idle(bench: Bench, part: Part, running: list[tuple[Product, Program]]
 
 @contextmanager
 def _without_autovacuum(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Its transactions would count for those of the worker: about ten a minute in a young database."""
+    """Turn autovacuum off for the block: its transactions, about ten a minute, would count as the worker's."""
     connection.execute("alter system set autovacuum = off")
     connection.execute("select pg_reload_conf()")
     try:

@@ -1,4 +1,4 @@
-"""The Rust crate graphile_worker as a live peer: `make interop-rust`, or `python -m benchmarks.rust_peer`.
+"""Tests Ferryman together with workers of the Rust crate graphile_worker: `make interop-rust`.
 
 Jobs are shared between its workers and ours, each side is killed and the other recovers, jobs are added through our
 function bodies and through the crate's, and a schema goes from Node 0.16 to Ferryman, to Rust and back. What each side

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.rust_peer`: see the package."""
+"""The command `python -m benchmarks.rust_peer`; the package's docstring explains it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked, one function each: it returns figures, and raises when something is wrong."""
+"""The checks, one function each: it returns figures, and raises if something is wrong."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ RUST_REVISION = 22
 
 
 class BrokenPromiseError(Exception):
-    """Something that must hold does not."""
+    """A check failed: something that must hold does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A database, a history, and both sides."""
+    """A database, a history of events, and the workers of both sides."""
 
     url: str
     rust: RustPeer
@@ -39,7 +39,7 @@ class Stage:
 
     @property
     def settings(self) -> dict[str, object]:
-        """For workers of either side."""
+        """The settings for workers of either side."""
         return {"history": str(self.history.path), "sweep_threshold_ms": THRESHOLD_MS}
 
     def count(self, condition: str = "true") -> int:
@@ -63,13 +63,13 @@ class Maker:
 
 
 def expect(fact: object, what: str) -> None:
-    """Raise unless it is so."""
+    """Raise unless `fact` is true."""
     if not fact:
         raise BrokenPromiseError(what)
 
 
 def shared_jobs(maker: Maker) -> Sequence[str]:
-    """Half of the jobs are added while the functions are ours, half while they are the crate's; both sides run them."""
+    """Check that both sides run jobs added through our SQL functions, and through the crate's, half of each."""
     stage, quarter = maker.stage("shared"), SHARED_JOBS // 4
     with SyncClient(stage.url) as client:
         client.migrate()
@@ -109,7 +109,7 @@ def _add_both(stage: Stage, client: SyncClient, first: int, count: int) -> None:
 
 
 def keys(maker: Maker) -> Sequence[str]:
-    """One key, used by both sides in every mode, first through our functions and then through the crate's."""
+    """Check one key that both sides use in every mode, first through our SQL functions, then through the crate's."""
     stage = maker.stage("keys")
     with SyncClient(stage.url) as client:
         client.migrate()
@@ -130,7 +130,7 @@ def keys(maker: Maker) -> Sequence[str]:
 
 
 def rust_killed(maker: Maker) -> Sequence[str]:
-    """A Rust worker is killed with jobs in its hands."""
+    """Check that the jobs of a killed Rust worker are recovered."""
     stage = maker.stage("rust_killed")
     with SyncClient(stage.url) as client:
         client.migrate()
@@ -143,7 +143,7 @@ def rust_killed(maker: Maker) -> Sequence[str]:
 
 
 def ferryman_killed(maker: Maker) -> Sequence[str]:
-    """A Ferryman worker is killed with jobs in its hands, and only a Rust worker is left."""
+    """Check that the jobs of a killed Ferryman worker are recovered when only a Rust worker is left."""
     stage = maker.stage("ferryman_killed")
     with SyncClient(stage.url) as client:
         client.migrate()
@@ -172,7 +172,7 @@ def _recovered(stage: Stage, numbers: list[int], by: str) -> float:
 
 
 def from_node(maker: Maker) -> Sequence[str]:
-    """Node 0.16, then Ferryman, then Rust, which needs `give_way`, then all three."""
+    """Check a schema that goes from Node 0.16 to Ferryman, then to Rust, which needs `give_way`, then to all three."""
     from tests.support import nodes  # noqa: PLC0415 - needs the wheel that brings Node
 
     stage, jobs = maker.stage("from_node"), 300

@@ -14,7 +14,7 @@ from ferryman.hooks import HookRegistry, WorkerStart
 
 
 async def main(settings: dict[str, Any]) -> None:
-    """Work, and say "ready" once it does."""
+    """Run a worker, and print "ready" once it runs."""
     app = App(os.environ["DATABASE_URL"])
 
     @app.task
@@ -43,7 +43,7 @@ async def main(settings: dict[str, Any]) -> None:
 
 
 def note(history: str, what: str, n: int, queue: str | None) -> None:
-    """One write per line, appended: the order of the lines is the order of the events, whoever wrote them."""
+    """Append a line to the history in one write, so that the lines of both sides are in the order of events."""
     line = json.dumps({"by": "ferryman", "what": what, "n": n, "queue": queue})
     descriptor = os.open(history, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     os.write(descriptor, f"{line}\n".encode())

@@ -1,4 +1,4 @@
-"""What the crate sends to PostgreSQL, by the server's own log, and whether it is what `make test` replays."""
+"""Reads from the server's log what the crate sends, and compares it with the statements that `make test` replays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STALE = """
 
 
 def sent_statements(maker: Maker, log: Path) -> list[str]:
-    """Every statement of a worker, with and without a local queue, and of the utilities; not those of migrations."""
+    """Return every statement of a worker, with and without a local queue, and of the utilities, without migrations."""
     stage = maker.stage("statements")
     with SyncClient(stage.url) as client:
         client.migrate()
@@ -43,7 +43,7 @@ def sent_statements(maker: Maker, log: Path) -> list[str]:
 
 
 def _work(stage: Stage, **settings: object) -> None:
-    """Jobs that end well, that fail and are tried again, and that fail for good; and a dead worker to be swept."""
+    """Let jobs succeed, fail and be retried, and fail for good, and let a dead worker be swept."""
     stage.rust.run("add", first=0, count=2, max_attempts=1, fails=True)
     stage.rust.run("add", first=2, count=2, max_attempts=2, fails=True)
     stage.rust.run("add", first=4, count=20, queues=3)
@@ -76,7 +76,7 @@ def _tidied(lines: list[str]) -> str:
 
 
 def compared(maker: Maker, log: Path, *, record: bool) -> Sequence[str]:
-    """What is sent now against what was recorded."""
+    """Compare what is sent now with what was recorded."""
     sent = sent_statements(maker, log)
     if record:
         RECORDED.write_text(json.dumps(sent, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""Both sides as processes, and what they tell."""
+"""Starts the workers of both sides as processes, and reads the history that they write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RustPeer:
         self._environment = {"PATH": os.environ["PATH"], "DATABASE_URL": f"{url}?application_name={RUST_NAME}"}
 
     def run(self, command: str, **settings: Any) -> list[Any]:
-        """Run a command to its end; the values that it printed."""
+        """Run a command to its end, and return the values that it printed."""
         done = subprocess.run(
             [self._program, command, json.dumps(settings)],
             env=self._environment,
@@ -42,18 +42,18 @@ class RustPeer:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def working(self, **settings: Any) -> Any:
-        """A worker of the crate's for the length of a block."""
+        """Run a worker of the crate for the length of a block."""
         return _working([self._program, "work", json.dumps(settings)], self._environment)
 
 
 def ferryman_working(url: str, **settings: Any) -> Any:
-    """A worker of ours for the length of a block."""
+    """Run a Ferryman worker for the length of a block."""
     command = [sys.executable, "-m", "benchmarks.rust_peer.ours", json.dumps(settings)]
     return _working(command, {**os.environ, "DATABASE_URL": url})
 
 
 class PeerError(Exception):
-    """What the Rust program said before it failed."""
+    """The Rust program failed; the message is what it printed."""
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def _working(command: list[str], environment: dict[str, str]) -> Iterator[subpro
 
 
 def wait_for(fact: Callable[[], bool], what: str) -> None:
-    """Look until it is so."""
+    """Wait until `fact` is true."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not fact():
         if time.monotonic() > deadline:
@@ -83,7 +83,7 @@ def wait_for(fact: Callable[[], bool], what: str) -> None:
 
 
 class History:
-    """What handlers of both sides wrote down, in the order in which it happened."""
+    """The events that handlers of both sides recorded, in their order."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -94,15 +94,15 @@ class History:
         return [json.loads(line) for line in self.path.read_text().splitlines()]
 
     def started(self) -> Counter[str]:
-        """How many jobs each side has started."""
+        """Return how many jobs each side has started."""
         return Counter(event["by"] for event in self.events() if event["what"] == "start")
 
     def numbers(self, what: str, by: str | None = None) -> list[int]:
-        """The numbers of jobs that started or ended, in order of number."""
+        """Return the numbers of jobs that started or ended, in order of number."""
         return sorted(event["n"] for event in self.events() if event["what"] == what and by in {None, event["by"]})
 
     def overlaps(self) -> list[str]:
-        """Queues in which a job started before the one before it had ended."""
+        """Return queues in which a job started before the previous one had ended."""
         running: dict[str, int | None] = defaultdict(lambda: None)
         found = []
         for event in self.events():

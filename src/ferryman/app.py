@@ -71,7 +71,7 @@ class App:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings, gathered at their first use."""
+        """The settings, read from arguments, environment and pyproject.toml when they are first needed."""
         return Settings.load(given=self._given)
 
     @property
@@ -103,7 +103,7 @@ class App:
 
     @property
     def crontabs(self) -> list[Crontab]:
-        """The schedules; `CrontabError` if the payload of one does not fit its task."""
+        """The schedules of the application; `CrontabError` if the payload of one does not fit its task."""
         return self._crontabs.finished()
 
     def add_crontabs(self, *crontabs: Crontab) -> None:
@@ -111,7 +111,7 @@ class App:
         self._crontabs.add(crontabs)
 
     def cron(self, pattern: str | CrontabTimer, **options: Unpack[CronOptions]) -> Callable[[D], D]:
-        """Schedule the task below it: `@app.cron("0 8 * * *")`, above `@app.task`.
+        """Run a task on a schedule: put `@app.cron("0 8 * * *")` above its `@app.task`.
 
         The options are those of `Cron`: id, fill, payload, time_zone, …; a second schedule of a task needs an id.
         """

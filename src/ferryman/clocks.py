@@ -1,4 +1,7 @@
-"""The clock that measures silence. It also counts the time in which the machine is suspended."""
+"""A clock that measures how much time has passed, including time in which the machine was suspended.
+
+Workers use it to judge how long another worker, or the database, has not been heard from.
+"""
 
 from __future__ import annotations
 
@@ -21,4 +24,7 @@ def _counts_suspension() -> Callable[[], float]:
 
 
 now: Callable[[], float] = _counts_suspension()
-"""Seconds since an arbitrary moment. It never goes back; compare it only with itself, within one process."""
+"""Return the time in seconds since an arbitrary moment. It never goes back.
+
+Compare it only with itself, within one process.
+"""

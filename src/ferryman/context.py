@@ -22,7 +22,7 @@ _logger = logging.getLogger("ferryman.task")
 
 
 def _ignore(fraction: float, message: str | None) -> None:
-    """Drop progress, as in a test."""
+    """Ignore progress: the default where no worker runs the job, as in a test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class WorkerContext:
 
 
 class _NoContext:
-    """The placeholder for the context. It raises a clear error if the task runs without a worker."""
+    """Stands in for the context when a task is called without a worker: reading an attribute raises a clear error."""
 
     __slots__ = ()
 

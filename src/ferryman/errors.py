@@ -163,7 +163,7 @@ class WorkerCrashed(FerrymanError):  # noqa: N818 - the name that people know fr
 
     @classmethod
     def of(cls, order: object, exit_code: int, *, has_begun: bool) -> Self:
-        """Make an error that names the job and the cause of the exit."""
+        """Return an error that names the job and the cause of the exit."""
         duty = "ran" if has_begun else "was about to run"
         return cls(f"the process that {duty} {order} {_ended(exit_code)}", exit_code, has_begun)
 

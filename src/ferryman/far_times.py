@@ -21,7 +21,7 @@ class FarTime(datetime):
 
     @classmethod
     def of(cls, stored: str) -> Self:
-        """Make the time that PostgreSQL writes as `stored`."""
+        """Return the time that PostgreSQL writes as `stored`."""
         near = _EARLIEST if stored.startswith("-") or stored.endswith("BC") else _LATEST
         made = cls(near.year, near.month, near.day, tzinfo=UTC)
         made.stored = stored

@@ -1,4 +1,4 @@
-"""The lease of a handler: completes its job in the handler's transaction, and knows if the job was lost."""
+"""The claim that a handler has on its job: completes the job in the handler's own transaction."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Lease:
-    """Lets a handler complete its job by itself, and knows if the job was lost.
+    """The claim that a handler has on its job: completes the job in the handler's transaction, unless it was lost.
 
-    The fence is that of every settlement: the worker's id and the moment of the claim. The worker renews the lock of a
-    long job at any time, so there may be several such moments. Each of them belongs to this claim alone.
+    The job is completed only if it still carries the worker's id and the moment of the claim. The worker renews the
+    lock of a long job at any time, so there may be several such moments. Each of them belongs to this claim alone.
 
     keys: the claim, once for each token that it may have
     """

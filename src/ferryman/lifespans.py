@@ -54,7 +54,7 @@ class Lifespans:
 
 
 class _Told:
-    """A lifespan whose errors name it."""
+    """Opens and closes a lifespan, and names it in each of its errors."""
 
     def __init__(self, lifespan: Lifespan) -> None:
         self._lifespan = lifespan
@@ -88,7 +88,7 @@ class _Told:
         return ConfigurationError(f"{_name(self._lifespan)} failed to {what} at {self._place(error)}: {told}")
 
     def _place(self, error: Exception) -> str:
-        """The last line in the lifespan's own file, which says more than lines deep in a library."""
+        """Return where it failed: the last line in the lifespan's own file, not one deep in a library."""
         frames = traceback.extract_tb(error.__traceback__)
         file = inspect.getsourcefile(inspect.unwrap(self._lifespan))
         last = ([frame for frame in frames if frame.filename == file] or frames)[-1]

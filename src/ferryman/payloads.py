@@ -97,7 +97,7 @@ def _dumped(model: Any) -> object:
 
 
 def _encoded_as_it_stands(value: object) -> str | None:
-    """The JSON text of `value` if no part of it needs a closer look."""
+    """Return the JSON text of `value` if all of it can be encoded as it is, else None."""
     if not _is_plain(value, 0):
         return None
     try:

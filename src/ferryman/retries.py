@@ -25,7 +25,7 @@ class RetryPolicy(Protocol):
     """Decides the delay after a failed attempt."""
 
     def delay(self, attempts: int, error: BaseException) -> timedelta | None:
-        """The delay after this many attempts; None for Graphile's delay, `exp(least(attempts, 10))` seconds."""
+        """Return the delay after this many attempts; None for Graphile's delay, `exp(least(attempts, 10))` seconds."""
 
 
 class GraphileBackoff(msgspec.Struct, frozen=True):
@@ -107,5 +107,5 @@ def _check(seconds: float, jitter: float) -> None:
 
 
 def _jittered(seconds: float, jitter: float) -> timedelta:
-    """The delay, changed at random by up to `jitter` of it."""
+    """Return the delay, changed at random by up to `jitter` of it."""
     return timedelta(seconds=max(0.0, seconds) * random.uniform(1 - jitter, 1 + jitter))  # noqa: S311

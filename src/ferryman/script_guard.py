@@ -24,13 +24,13 @@ def refuse_while_importing(act: str = "starts a worker") -> None:
     if importing:
         raise TaskError(
             f"importing {importing[0]!r} {act}, and a child process imports it to find a task there. "
-            f'Put what {act} under `if __name__ == "__main__":`.'
+            f'This was refused. Put what {act} under `if __name__ == "__main__":`.'
         )
 
 
 @contextmanager
 def importing_for_a_task(name: str) -> Iterator[None]:
-    """Note for the duration of the block that a module is imported to find a task."""
+    """Remember, for the duration of the block, that a module is being imported to find a task."""
     importing.append(name)
     try:
         yield

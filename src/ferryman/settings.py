@@ -98,7 +98,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {"max_payload_bytes": _whole_nu
 
 
 def _from_pyproject(folder: Path | None, *, is_needed: bool) -> dict[str, Any]:
-    """`[tool.ferryman]` of the nearest pyproject.toml at or above `folder`.
+    """Read the settings in `[tool.ferryman]` of the nearest pyproject.toml at or above `folder`.
 
     is_needed: False ignores a file that cannot be read, as during a merge
     """
@@ -128,7 +128,7 @@ def _checked_table(file: Path, *, is_needed: bool) -> dict[str, Any]:
 
 
 def _anchored(url: str, folder: Path) -> str:
-    """Make the relative path of `embedded:path` absolute: the file may have been found from a folder below."""
+    """Make the relative path in a URL `embedded:path` absolute: it is relative to the file's folder."""
     scheme, _, path = url.partition(":")
     is_relative = scheme == "embedded" and path and not path.startswith(("/", "~"))
     return f"embedded:{folder / path}" if is_relative else url
@@ -145,7 +145,7 @@ def _read(file: Path, *, is_needed: bool) -> dict[str, Any]:
         says_nothing = text is not None and "ferryman" not in text
         if says_nothing or not is_needed:
             return {}
-        raise ConfigurationError(f"{file} could not be read: {error}") from None
+        raise ConfigurationError(f"{file} could not be read, so its settings are unknown. Repair it: {error}") from None
 
 
 def _check_name(name: str, file: Path) -> None:

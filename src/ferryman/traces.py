@@ -1,7 +1,7 @@
-"""Traces of jobs: the key `_trace` of a payload, and the interface through which a tracing library sees jobs.
+"""Stores the trace of a job in its payload, and defines the interface through which a tracing library sees jobs.
 
-The key has the form that the Rust worker writes. A payload that is not a JSON object has no place for it. Nothing here
-imports a tracing library: `ferryman.observe` does, if the program has loaded one.
+The payload's key is `_trace`, in the form that the Rust worker writes. A payload that is not a JSON object has no place
+for it. Nothing here imports a tracing library: `ferryman.observe` does, if the program has loaded one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_FLAGS = 255
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """The ids and flags of a span. Neither id is 0."""
+    """A reference to a span of a trace: its ids and flags. Neither id is 0."""
 
     trace_id: int
     span_id: int
@@ -91,7 +91,7 @@ def with_trace_of(payload_json: str, earlier_json: str) -> str:
 
 
 def without_trace(payload_json: str) -> str:
-    """Remove the key from the payload, and from the items of a batch."""
+    """Remove the key `_trace` from the payload, and from the items of a batch."""
     if _MARK not in payload_json:
         return payload_json
     ours = _OURS.match(payload_json)
@@ -214,7 +214,7 @@ class Untraced(msgspec.Struct):
 
 
 def find_tracing(*, is_wanted: bool) -> Tracing | None:
-    """The link to the program's tracing library; None if it has loaded none."""
+    """Return the link to the program's tracing library; None if the program has loaded none."""
     return _load() if is_wanted and _LIBRARY in sys.modules else None
 
 
@@ -261,7 +261,7 @@ def _items_of(payload_json: str) -> list[str]:
 
 
 def _fields(payload_json: str) -> dict[str, msgspec.Raw]:
-    """The keys of an object; empty if it is not an object."""
+    """Return the keys of a payload that is a JSON object; none for any other."""
     try:
         return _raw_fields.decode(payload_json)
     except (msgspec.DecodeError, RecursionError, UnicodeError):

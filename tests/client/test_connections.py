@@ -101,7 +101,7 @@ async def test_a_login_that_the_server_refuses_is_not_taken_for_a_server_that_do
     with pytest.raises(DatabaseUnavailableError, match='database "nowhere" does not exist') as caught:
         async with Client(url):
             pass
-    assert str(caught.value).endswith("The server answered, so its address is right, and it refuses this login")
+    assert str(caught.value).endswith("its address is right: fix what its message names, then try again")
 
 
 async def test_an_unreachable_server_is_told_in_one_line() -> None:

@@ -81,7 +81,7 @@ async def test_a_hook_cannot_smuggle_in_what_json_cannot_hold(client: Client, ho
 async def test_a_batch_stays_a_list_with_items(client: Client, hooks: HookRegistry, payload: object) -> None:
     hooks.on(BeforeJobSchedule, lambda _event: Continue(payload))
 
-    with pytest.raises(InvalidJobError, match="must return a JSON array for batch jobs"):
+    with pytest.raises(InvalidJobError, match="must return a JSON array with at least one item"):
         await client.add_batch_job("x", [1])
     assert (await client.counts()).total == 0
 

@@ -208,7 +208,7 @@ def test_root_without_any_other_account_is_told_what_to_do(monkeypatch, tmp_path
 
 def test_windows_is_told_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(EmbeddedServerError, match="does not run on Windows yet; set DATABASE_URL"):
+    with pytest.raises(EmbeddedServerError, match=r"not run on Windows yet, so none was started\. Set DATABASE_URL"):
         EmbeddedPostgres(tmp_path).start()
-    with pytest.raises(EmbeddedServerError, match="does not run on Windows yet; set DATABASE_URL"):
+    with pytest.raises(EmbeddedServerError, match=r"not run on Windows yet, so none was started\. Set DATABASE_URL"):
         EmbeddedPostgres.from_dsn("embedded:")

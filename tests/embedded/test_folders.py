@@ -36,7 +36,7 @@ def test_no_folder_means_the_default_one():
 
 
 def test_two_slashes_are_refused_because_they_would_name_a_host():
-    with pytest.raises(EmbeddedServerError, match="write embedded:var/db or embedded:///var/db"):
+    with pytest.raises(EmbeddedServerError, match="Write embedded:var/db or embedded:///var/db"):
         EmbeddedPostgres.from_dsn("embedded://var/db")
 
 

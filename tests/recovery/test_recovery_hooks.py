@@ -252,7 +252,7 @@ async def test_after_each_handled_job_the_interruption_is_told_and_then_the_swee
     assert interrupted.reason is FailureReason.WORKER_CRASHED
     assert swept == WorkerRecovered(worker_id="sweeper", dead_worker_ids=("dead",), jobs_recovered=1)
     [said] = logged(caplog, "jobs_recovered", count=1)
-    assert said.getMessage().startswith("swept dead workers dead: recovered 1 job (")
+    assert said.getMessage().startswith("recovered 1 job of dead workers dead (")
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def test_a_worker_warns_of_settings_outside_of_the_usual_bounds(caplog: pytest.L
         Worker(App("postgresql://nowhere"), recovery=config.enabled(False))
         Worker(App("postgresql://nowhere"))
     assert len(logged(caplog, "recovery_setting_unusual")) == 2
-    assert "worker_recovery.sweep_threshold is 14400 s; usual are 1 s to 7200 s" in caplog.text
+    assert "recovery.sweep_threshold is 14400 s, outside the usual range of 1 s to 7200 s" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["heartbeat_interval", "sweep_interval", "sweep_threshold", "recovery_delay"])

@@ -129,7 +129,7 @@ def test_a_chain_may_contradict_itself_half_way() -> None:
 
 
 def test_a_threshold_must_be_two_beats_and_the_message_names_the_least() -> None:
-    told = r"worker_recovery\.sweep_threshold \(30 s\) must be at least 2x heartbeat_interval \(30 s\), minimum: 60 s"
+    told = r"recovery\.sweep_threshold \(30 s\) must be at least 2x heartbeat_interval \(30 s\), minimum: 60 s"
     with pytest.raises(ConfigurationError, match=told):
         WorkerRecoveryConfig(heartbeat_interval=30 * SECONDS, sweep_threshold=30 * SECONDS)
     with pytest.raises(ConfigurationError, match=r"claimed_threshold \(59 s\) must be at least 2x .* minimum: 60 s"):
@@ -163,14 +163,14 @@ def test_each_time_has_usual_bounds_beyond_which_it_is_warned_of(name: str, leas
     if name == "heartbeat_interval":
         given |= {"sweep_threshold": timedelta(hours=1)}
     doubts = RecoverySettings(**given).doubts
-    usual = f"usual are {least.total_seconds():g} s to {most.total_seconds():g} s"
-    assert f"worker_recovery.{name} is {(most + SECONDS).total_seconds():g} s; {usual}" in doubts
+    usual = f"outside the usual range of {least.total_seconds():g} s to {most.total_seconds():g} s"
+    assert f"recovery.{name} is {(most + SECONDS).total_seconds():g} s, {usual}" in doubts
     if least:
         shorter = RecoverySettings(**{**given, name: least / 2}).doubts
-        assert f"worker_recovery.{name} is {least.total_seconds() / 2:g} s; {usual}" in shorter
+        assert f"recovery.{name} is {least.total_seconds() / 2:g} s, {usual}" in shorter
     for allowed in (least, most):
         told = RecoverySettings(**{**given, name: allowed}).doubts if allowed or name == "recovery_delay" else ()
-        assert not any(doubt.startswith(f"worker_recovery.{name} ") for doubt in told)
+        assert not any(doubt.startswith(f"recovery.{name} ") for doubt in told)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_each_time_has_bounds_that_its_message_names(name: str, least: timedelta
     for wrong, bound in ((least - SECONDS / 100, f">= {least.total_seconds():g} s"), (most + SECONDS, "<= ")):
         with pytest.raises(ConfigurationError) as refused:
             WorkerRecoveryConfig(**{name: wrong})
-        assert f"worker_recovery.{name} ({wrong.total_seconds():g} s) must be {bound}" in str(refused.value)
+        assert f"recovery.{name} ({wrong.total_seconds():g} s) must be {bound}" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_values_that_cannot_be_meant_are_refused(wrong: dict[str, Any], told: st
 def test_all_problems_are_told_together() -> None:
     with pytest.raises(ConfigurationError) as refused:
         WorkerRecoveryConfig(sweep_threshold=SECONDS, sweep_interval=timedelta(), max_crashes=-1)
-    assert str(refused.value).count("worker_recovery.") == 3
+    assert str(refused.value).count("recovery.") == 3
 
 
 def test_an_unknown_keyword_is_refused_with_the_one_that_was_meant() -> None:

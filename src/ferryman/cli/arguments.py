@@ -42,7 +42,7 @@ class WholeNumber(click.IntRange):
         super().__init__(least, most)
 
     def get_metavar(self, param: click.Parameter, ctx: Any = None) -> str:  # noqa: ARG002 - click's
-        """Return the word for the number on the help page."""
+        """Return the placeholder for the number on the help page."""
         return "N"
 
 

@@ -100,7 +100,10 @@ def add_batch_job(
     job = core.raw_job(task, listed, spec) if isinstance(task, str) else core.new_job(task.batch_job(listed), spec)
     asked = yield from _asked(core, job)
     if not asked.payload_json.startswith("[") or asked.payload_json == "[]":
-        raise InvalidJobError("before_job_schedule must return a JSON array for batch jobs, with at least one item")
+        raise InvalidJobError(
+            "a BeforeJobSchedule hook must return a JSON array with at least one item for a batch job; nothing was "
+            "added"
+        )
     added = yield from _send_one(core, asked, notify=notify, using=using)
     return added
 
@@ -134,7 +137,7 @@ def _sending(core: Core, jobs: Sequence[NewJob]) -> Sending:
 
 
 def _all_asked(core: Core, jobs: Sequence[NewJob]) -> Steps[Sequence[NewJob]]:
-    """The jobs after hooks were asked about each. One refusal refuses all."""
+    """Ask hooks about each job, and return the jobs as hooks changed them. One refusal refuses all."""
     if not core.hooks.wants(BeforeJobSchedule):
         return jobs
     asked = []
@@ -144,7 +147,10 @@ def _all_asked(core: Core, jobs: Sequence[NewJob]) -> Steps[Sequence[NewJob]]:
 
 
 def _asked(core: Core, job: NewJob) -> Steps[NewJob]:
-    """The job after hooks were asked. They see a copy of the payload; a payload that they return is checked."""
+    """Ask hooks about a job, and return the job as they changed it.
+
+    They see a copy of the payload. A payload that they return is checked.
+    """
     if not core.hooks.wants(BeforeJobSchedule):
         return job
     event = BeforeJobSchedule(identifier=job.identifier, payload=json.loads(job.payload_json), spec=job.spec)
@@ -208,7 +214,7 @@ def _insert_all(parts: Sequence[Sequence[NewJob]], *, notify: bool, using: Any) 
 
 
 def _one_per_key(jobs: Iterable[NewJob], *, preserve_run_at: bool) -> dict[str, NewJob]:
-    """The job that each key would have if the jobs were added one by one."""
+    """Return one job for each key: the job that the key would have if all were added one by one."""
     left: dict[str, NewJob] = {}
     for job in jobs:
         key = str(job.spec.job_key)

@@ -90,7 +90,7 @@ class Client(BaseClient):
         return self
 
     async def _find_address_in_thread(self) -> tuple[Address, EmbeddedPostgres | None]:
-        """Find the address in a thread. If this is cancelled meanwhile, a server that the thread starts is released."""
+        """Find the database's address in a thread. If cancelled, release a server that the thread starts."""
         first = Lock()  # taken by the thread when it is done, or here on cancellation, whichever comes first
         found: list[EmbeddedPostgres] = []
 

@@ -49,7 +49,7 @@ class Core(msgspec.Struct, frozen=True):
 
     @property
     def tracing(self) -> Tracing | None:
-        """The link to OpenTelemetry; None if the program has not loaded it, or the app has turned it off."""
+        """The tracer that reports jobs to OpenTelemetry; None if the program has not loaded it, or tracing is off."""
         return find_tracing(is_wanted=self.is_traced)
 
     def new_job(self, job: object, spec: JobSpec | None) -> NewJob:
@@ -114,7 +114,7 @@ class BaseClient:
         if settings is None:
             settings = Settings.load(given={"database_url": database_url, "schema": schema})
         elif database_url is not None or schema is not None:
-            raise ConfigurationError("give either settings, or database_url and schema; not both")
+            raise ConfigurationError("give either settings, or database_url and schema; not both. No client was made.")
         if max_connections < 1:
             raise ConfigurationError(f"max_connections must be at least 1; got {max_connections}")
         self._settings = settings
@@ -161,7 +161,7 @@ class BaseClient:
             raise AttributeError(problem, name=name, obj=self)
 
     def _find_address(self) -> tuple[Address, EmbeddedPostgres | None]:
-        """The address to connect to, and the private PostgreSQL if the URL asks for one, which is then started."""
+        """Return the address to connect to, and the private PostgreSQL if the URL asks for one: it is started then."""
         url = self._settings.database_url
         if url is None or not is_embedded(url):
             return find_address(url), None

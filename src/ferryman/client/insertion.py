@@ -94,7 +94,7 @@ def dedupe(job: NewJob, *, using: Any) -> Steps[Job]:
 
 
 def _kinds(jobs: Sequence[NewJob]) -> tuple[str, str | None]:
-    """The distinct combinations of identifier and spec as JSON, and the number of each job's combination.
+    """Return the distinct combinations of task and scheduling as JSON, and for each job the number of its combination.
 
     Most calls add jobs of one kind, so only the payloads grow with the number of jobs.
     """
@@ -131,7 +131,7 @@ def _record(job: NewJob) -> dict[str, Any]:
 
 
 def _all_as_added(jobs: Sequence[NewJob], ids: Sequence[int], now: datetime) -> list[Job]:
-    """The jobs as the database holds them. Everything but their ids and the time was known before.
+    """Return the jobs as the database holds them, made of what was sent and of the ids and the time that came back.
 
     Jobs that are added together mostly share one spec, which is unpacked once.
     """
@@ -174,7 +174,10 @@ def _seconds(delay: timedelta | None) -> float | None:
 
 
 def _named_like(new: NewJob, added: Job) -> Job:
-    """The job with the names of the new one: a query cannot see the task and queue rows that a function in it adds."""
+    """Return an added job with the task and queue names that were asked for.
+
+    The query that adds it cannot see rows of tasks and queues that a function in it adds.
+    """
     return msgspec.structs.replace(added, task_identifier=new.identifier, queue_name=new.spec.queue_name)
 
 

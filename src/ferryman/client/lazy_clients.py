@@ -1,4 +1,4 @@
-"""Clients that connect at their first operation: for handlers, most of which never use theirs."""
+"""Clients that connect at their first operation. Handlers get them, because most never use their client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 def same_queue(client: Client) -> dict[str, Any]:
-    """The options for another client of the same queue, here or in a child process. `client` must be open."""
+    """Return the options for another client of the same queue, here or in a child process. `client` must be open."""
     return {
         "settings": replace(client.settings, database_url=client.address.conninfo),
         "use_local_time": client._core.use_local_time,  # noqa: SLF001 - of this package
@@ -42,7 +42,7 @@ class LazySyncClient(SyncClient):
         super().close()
 
     def start_anew(self) -> None:
-        """Become a client of this forked process, where no thread is opening it."""
+        """Make the client usable in a process that was just forked: no thread is left that was opening it."""
         self._opening = threading.Lock()
 
     def _own_pool(self) -> SyncPool:

@@ -104,7 +104,7 @@ def force_unlock_workers(_core: Core, worker_ids: Iterable[str], *, using: Any =
 
 
 def check_ids(job_ids: Iterable[int]) -> list[int]:
-    """Check that these are ids that the database can have given out, and list them."""
+    """Check that these can be ids of jobs, and return them as a list."""
     ids = list(job_ids)
     for job_id in ids:
         if not isinstance(job_id, int) or isinstance(job_id, bool):
@@ -116,11 +116,13 @@ def check_ids(job_ids: Iterable[int]) -> list[int]:
 
 def _checked_workers(worker_ids: Iterable[str]) -> list[str]:
     if isinstance(worker_ids, str):
-        raise InvalidJobError(f"worker_ids must be a list of ids; got the single string {worker_ids!r}")
+        raise InvalidJobError(
+            f"worker_ids must be a list of ids; got the single string {worker_ids!r}. Nothing was changed."
+        )
     ids = list(worker_ids)
     for worker_id in ids:
         if not isinstance(worker_id, str):
-            raise InvalidJobError(f"a worker id must be a string, not {type(worker_id).__name__}")
+            raise InvalidJobError(f"a worker id must be a string, not {type(worker_id).__name__}; nothing was changed")
         check_storable("a worker id", worker_id)
     return ids
 

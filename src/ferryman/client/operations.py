@@ -21,7 +21,7 @@ _SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 def awaited(
     operation: Callable[Concatenate[Core, P], Steps[R]], name: str | None = None
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """An operation as a method of `Client`, to be awaited. It has the operation's docstring and parameters.
+    """Return an async method of `Client` that runs an operation. It has the operation's docstring and parameters.
 
     name: the method's name, if it is not the operation's
     """
@@ -37,7 +37,7 @@ def awaited(
 def blocking(
     operation: Callable[Concatenate[Core, P], Steps[R]], name: str | None = None
 ) -> Callable[Concatenate[Any, P], R]:
-    """The blocking twin of `awaited`, for `SyncClient`."""
+    """Return a blocking method of `SyncClient` that runs an operation; otherwise like `awaited`."""
 
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = self._perform(partial(operation, self._core, *args, **kwargs))

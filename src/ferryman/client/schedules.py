@@ -46,7 +46,7 @@ class Schedule:
 
     @property
     def crontab(self) -> Crontab:
-        """The crontab; `CrontabError` if its row cannot be read."""
+        """The timing, the task and the payload; `CrontabError` if the row in the database cannot be read."""
         if self.readable is None:
             raise CrontabError(
                 f"the schedule {self.identifier!r} cannot be read, and adds no jobs: {self.problem}. "
@@ -99,7 +99,10 @@ def change(_core: Core, identifier: str, crontab: Crontab | str, *, using: Any =
     _check_name(identifier)
     wanted = _one_crontab(crontab)
     if wanted.id not in {None, identifier}:
-        raise CrontabError(f"a schedule keeps its name: this crontab has the id {wanted.id!r}, not {identifier!r}")
+        raise CrontabError(
+            f"a schedule keeps its name: this crontab has the id {wanted.id!r}, not {identifier!r}. Nothing was "
+            f"changed. Leave the id out, or add a schedule of the new name."
+        )
     rows = yield schedule_queries.change_schedule(columns_of(replace(wanted, id=identifier))).on(using)
     return _found(rows, identifier)
 
@@ -154,10 +157,15 @@ def _one_crontab(given: Crontab | str) -> Crontab:
     if isinstance(given, Crontab):
         return given
     if not isinstance(given, str):
-        raise CrontabError(f"a schedule is a Crontab or a line of crontab text, not {type(given).__name__}")
+        raise CrontabError(
+            f"a schedule is a Crontab or a line of crontab text, not {type(given).__name__}. Nothing was changed."
+        )
     crontabs = parse_crontab(given)
     if len(crontabs) != 1:
-        raise CrontabError(f"one line of crontab text is expected; this has {len(crontabs)}. Add them one by one.")
+        raise CrontabError(
+            f"one line of crontab text is expected; this has {len(crontabs)}, so nothing was changed. Add them one by "
+            f"one."
+        )
     return crontabs[0]
 
 

@@ -72,7 +72,7 @@ class SharedClients:
             blocking.close()
 
     def start_anew(self) -> None:
-        """Become the clients of this forked process, which has neither the parent's threads nor its event loops."""
+        """Make the clients usable in a process that was just forked, without the parent's threads and event loops."""
         self._lock = threading.Lock()
         self._inherited.append(self._of_loop)  # garbage collection here would wake the loops of the parent
         self._of_loop = {}
@@ -80,13 +80,13 @@ class SharedClients:
             self._blocking.start_anew()
 
     def client_of_loop(self, settings: Settings | None) -> Client:
-        """The client of the running event loop. `settings` are for a new one."""
+        """Return the client of the running event loop, made from `settings` if it has none yet."""
         loop = asyncio.get_running_loop()
         known = self._of_loop.get(loop)
         return self._add_loop(loop, settings) if known is None else known.client
 
     def client_that_borrows(self, settings: Settings | None) -> Client:
-        """A client that is never opened and only uses callers' connections, on any event loop."""
+        """Return a client that never connects: it only uses connections that callers pass, on any event loop."""
         if settings is not None:
             return Client(settings=settings)
         if self._borrowing is None:
@@ -94,7 +94,7 @@ class SharedClients:
         return self._borrowing
 
     def blocking_client(self) -> SyncClient:
-        """The blocking client, which all threads share."""
+        """Return the blocking client, which all threads share."""
         client = self._blocking
         if client is None:
             with self._lock:
@@ -105,7 +105,7 @@ class SharedClients:
         return client
 
     def owners(self) -> set[SharedClients]:
-        """The clients of every application that includes this one and is not included itself."""
+        """Return the clients of every application that includes this one and is not included itself."""
         found, seen, waiting = set(), set(), [self]
         while waiting:
             each = waiting.pop()
@@ -134,7 +134,7 @@ class SharedClients:
         return self._owner().blocking_client()
 
     def _owner(self) -> SharedClients:
-        """The clients of the outermost application that includes this one; its own if none does."""
+        """Return the clients of the outermost application that includes this one; its own if none does."""
         if not self.including:
             return self
         owners = self.owners()
@@ -169,7 +169,7 @@ class SharedClients:
 
 
 class _LoopClient(NamedTuple):
-    """The client of an event loop, the function that closes it, and the generator that ends with the loop."""
+    """The client of an event loop, the function that closes the client, and the generator that ends with the loop."""
 
     client: LazyClient
     close: Callable[[], object]

@@ -1,4 +1,4 @@
-"""Sweeps by hand, and lists workers and crashes.
+"""Recovers jobs of dead workers on request (a sweep), and lists workers and crashes.
 
 Sweeps and their results are imported when they are first used: mostly it is a worker that sweeps.
 """

@@ -105,7 +105,10 @@ def _delete_tasks(kept: Sequence[str]) -> Steps[Sequence[Row]]:
 
 
 def under_lock(lock: Script, delete: Call) -> Steps[Sequence[Row]]:
-    """Delete under a lock that keeps jobs from being added. Waits for it only briefly: producers wait behind it."""
+    """Run a delete statement under a table lock, so that no job is added meanwhile.
+
+    Waits only briefly for the lock, and retries: programs that add jobs wait behind it.
+    """
     for _ in range(LOCK_ATTEMPTS):
         yield Transaction()
         try:
@@ -128,9 +131,14 @@ def _age(older_than: timedelta | None, chosen: set[CleanupTask]) -> float | None
     if older_than is None:
         return None
     if not isinstance(older_than, timedelta) or older_than < timedelta():
-        raise InvalidJobError(f"older_than must be a timedelta, and not negative; got {older_than!r}")
+        raise InvalidJobError(
+            f"older_than must be a timedelta, and not negative; got {older_than!r}. Nothing was deleted."
+        )
     if CleanupTask.DELETE_PERMAFAILED_JOBS not in chosen:
-        raise InvalidJobError("older_than applies to failed jobs: add DELETE_PERMAFAILED_JOBS, or leave older_than out")
+        raise InvalidJobError(
+            "older_than applies to failed jobs only, so nothing was deleted. Add DELETE_PERMAFAILED_JOBS, or leave "
+            "older_than out."
+        )
     return older_than.total_seconds()
 
 
@@ -141,7 +149,9 @@ def _checked_tasks(tasks: Iterable[CleanupTask | str]) -> set[CleanupTask]:
     except ValueError:
         allowed = ", ".join(repr(task.value) for task in CleanupTask)
         listed = ", ".join(repr(getattr(task, "value", task)) for task in given)
-        raise InvalidJobError(f"Invalid cleanup tasks; allowed values: {allowed}; you provided: {listed}") from None
+        raise InvalidJobError(
+            f"Invalid cleanup tasks; allowed values: {allowed}; you provided: {listed}. Nothing was deleted."
+        ) from None
 
 
 def check_health(core: Core, *, limits: HealthLimits | None = None) -> Steps[HealthReport]:

@@ -112,7 +112,7 @@ class CronScheduler:
         if self._covered is not None and minute < self._covered:
             # Minutes that have fired do not fire again: the database knows them.
             logger.warning(
-                "the clock went back from minute %s to %s",
+                "the clock of the crontabs went back from %s to %s; minutes that have fired do not fire again",
                 self._covered,
                 minute,
                 extra={"event": "clock_went_back"},
@@ -160,8 +160,8 @@ class CronScheduler:
     def _log_lost(self, entry: Entry, covered: datetime, now: datetime) -> None:
         if lost := lost_minutes(entry, covered=covered, now=now):
             logger.warning(
-                "crontab %r added no jobs from %s to %s: these minutes are over %g min late, and its fill does not "
-                "reach back that far",
+                "crontab %r adds no jobs for the minutes from %s to %s: they are more than %g min late, and its fill "
+                "does not reach back that far. Set a longer fill to make up for such gaps",
                 entry.crontab.identifier,
                 *lost,
                 GRACE.total_seconds() / 60,
@@ -240,7 +240,8 @@ class CronScheduler:
             return
         if len(by_name) == 1:
             logger.error(
-                "crontab %r added no job: PostgreSQL rejects it: %s",
+                "crontab %r could not add its job, because PostgreSQL rejects it; the job is not retried, and the "
+                "crontab continues at its next minute: %s",
                 *by_name,
                 error,
                 extra={"event": "crontab_refused", "crontab": next(iter(by_name))},
@@ -254,8 +255,8 @@ class CronScheduler:
         if name not in self._complained:
             self._complained.add(name)
             logger.warning(
-                "crontab %r is held up: another transaction has locked its row, its schedule or the job of its key; "
-                "retrying every %g s; other crontabs continue",
+                "crontab %r cannot add its jobs, because another transaction has locked its row, its schedule or the "
+                "job with its key; retrying every %g s. Other crontabs continue",
                 name,
                 RETRY_HELD_UP.total_seconds(),
                 extra={"event": "crontab_held_up", "crontab": name},
@@ -264,7 +265,7 @@ class CronScheduler:
     def _tell(self, added: Sequence[Occurrence]) -> None:
         for occurrence in added:
             logger.debug(
-                "crontab %r added its job of %s",
+                "crontab %r added its job for %s",
                 occurrence.crontab.identifier,
                 occurrence.minute,
                 extra={"event": "crontab_job_added", "crontab": occurrence.crontab.identifier},
@@ -295,8 +296,8 @@ class _StoredCrontabs:
         identifier = columns[0]
         if identifier in self._own:
             logger.error(
-                "schedule %r of the database is not used by this worker, because a crontab of the worker has the same "
-                "identifier; remove the schedule, or give the crontab another id",
+                "this worker does not use schedule %r of the database, because its own crontab of the same identifier "
+                "takes precedence; remove the schedule, or give the crontab another id",
                 identifier,
                 extra={"event": "schedule_shadowed", "crontab": identifier},
             )

@@ -51,7 +51,7 @@ class Address(Discreet, frozen=True):
 
 
 def find_address(database_url: str | None, environ: Mapping[str, str] | None = None) -> Address:
-    """The address from `database_url`, or else from libpq's variables; `NoDatabaseError` if neither is set."""
+    """Return the database's address: `database_url`, or else libpq's variables; `NoDatabaseError` if none is set."""
     if database_url:
         return parse_address(database_url)
     environ = os.environ if environ is None else environ

@@ -1,4 +1,4 @@
-"""Carries out the steps of an operation for blocking code: the twin of `sessions`, without `await`."""
+"""Carries out operations on the database for blocking code: like `sessions`, without `await`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NOTHING: Sequence[Row] = ()
 
 
 class SyncSession:
-    """The blocking twin of `AsyncSession`."""
+    """Carries out one operation on the database, for blocking code; otherwise like `AsyncSession`."""
 
     def __init__(self, pool: Callable[[], SyncPool], schema: SchemaName) -> None:
         self._pool = pool
@@ -55,7 +55,7 @@ class SyncSession:
         self.may_repeat = True
 
     def run(self, steps: Steps[R]) -> R:
-        """Carry out the steps; commit at the end, roll back if they raise."""
+        """Carry out the steps of the operation; commit at the end, roll back if they raise."""
         advance: Callable[[], Step] = partial(next, steps)
         try:
             while True:
@@ -123,7 +123,7 @@ class SyncSession:
         return connection.fetch(text, values, is_qualified=step.statement.is_qualified)
 
     def _turn(self, step: Transaction | Commit | Rollback) -> None:
-        """End our open transaction, and perhaps begin one. The transaction of a borrowed connection's owner stays."""
+        """Carry out a step that ends or opens a transaction. A transaction that the caller opened stays open."""
         if isinstance(step, Transaction) and step.using is not None:
             if self._borrowed is None:
                 block = sync_transaction_on(step.using)
@@ -152,7 +152,7 @@ class SyncSession:
             raise explained(error, self._schema) from error
 
     def _end_borrowed(self, error: BaseException | None) -> None:
-        """Commit the transaction that was begun on a borrowed connection, or undo it after an error."""
+        """Commit the transaction that was opened here on the caller's connection, or roll it back after an error."""
         block, self._borrowed = self._borrowed, None
         if block is None:
             return
@@ -177,7 +177,7 @@ class SyncSession:
 
 
 def perform_blocking(pool: Callable[[], SyncPool], schema: SchemaName, start: Callable[[], Steps[R]]) -> R:
-    """The blocking twin of `perform`."""
+    """Carry out an operation in blocking code; otherwise like `perform`."""
     attempt = 1
     while True:
         session = SyncSession(pool, schema)

@@ -1,4 +1,4 @@
-"""The caller's own connections: statements run there, and commit or roll back with the caller's work.
+"""Runs statements on connections that the application passed with `using=`, as part of its own transaction.
 
 Each kind of connection gets a small function that runs one statement on it. The libraries are never imported: a
 connection can only come from a library that the caller has imported already.
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 def async_fetch_for(using: Any) -> AsyncFetch:
-    """The function that runs a statement on this async connection; `ConfigurationError` if it is no such connection."""
+    """Return the function that runs a statement on this async connection.
+
+    Raises `ConfigurationError` if it is not a connection that Ferryman knows, or a blocking one.
+    """
     if isinstance(using, psycopg.AsyncConnection):
         return _fetch_psycopg_async
     if is_a(using, "asyncpg", "Connection") or is_a(using, "asyncpg.pool", "PoolConnectionProxy"):
@@ -47,7 +50,10 @@ def async_fetch_for(using: Any) -> AsyncFetch:
 
 
 def sync_fetch_for(using: Any) -> SyncFetch:
-    """The function that runs a statement on this blocking connection; `ConfigurationError` if it is none."""
+    """Return the function that runs a statement on this blocking connection.
+
+    Raises `ConfigurationError` if it is not a connection that Ferryman knows, or an async one.
+    """
     fetch = _find_sync_fetch(using)
     if fetch is not None:
         return fetch
@@ -117,7 +123,7 @@ def _fetch_django(call: Call, schema: SchemaName) -> Sequence[Row]:
 
 
 def _keep_zones(cursor: Any) -> None:
-    """Keep the zones of times on this cursor, which is ours alone: with USE_TZ False, Django drops them."""
+    """Make a cursor of ours return times with their zones, which Django drops if USE_TZ is False."""
     if isinstance(cursor, psycopg.Cursor):
         cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
     elif hasattr(cursor, "tzinfo_factory"):  # psycopg2
@@ -125,7 +131,7 @@ def _keep_zones(cursor: Any) -> None:
 
 
 def _read_whatever_the_session_has(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> None:
-    """Let a cursor, which is ours alone, read times of any DateStyle, and texts of a session that names no encoding."""
+    """Make a cursor of ours read times of any DateStyle, and text of a session that names no encoding."""
     cursor.format = psycopg.pq.Format.BINARY
     if cursor.connection.info.encoding == "ascii":  # SQL_ASCII, for which the driver would give bytes
         cursor.adapters.register_loader("text", _Utf8Loader)
@@ -139,12 +145,15 @@ class _Utf8Loader(Loader):
 
 
 def django_connection(using: Any) -> Any:
-    """The Django connection of an alias."""
+    """Return the Django connection of an alias."""
     if not isinstance(using, str):
         return using
     django_db = sys.modules.get("django.db")
     if django_db is None:
-        raise ConfigurationError(f"using={using!r} names a Django connection, but Django is not loaded")
+        raise ConfigurationError(
+            f"using={using!r} names a Django connection, but Django is not loaded; nothing was sent. Set Django up "
+            f"first, or pass a connection."
+        )
     return django_db.connections[using]
 
 

@@ -1,6 +1,7 @@
-"""Transactions on the caller's connections, for statements that belong together where no transaction is open.
+"""Opens transactions on connections that the application passed with `using=`, if it has not opened one itself.
 
-Nothing happens on connections that begin transactions by themselves, or are in one: the caller commits.
+An operation of several statements is then stored as a whole or not at all, also on a connection that commits each
+statement. If a transaction is open, or the driver begins one by itself, nothing is opened here: the caller commits.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def async_transaction_on(using: Any) -> AbstractAsyncContextManager[Any]:
-    """Open a transaction for the block, unless the caller has one open."""
+    """Open a transaction on the caller's connection for the block, unless one is open."""
     if isinstance(using, psycopg.AsyncConnection):
         return using.transaction() if using.autocommit and _is_idle(using) else nullcontext()
     if is_a(using, "sqlalchemy.ext.asyncio", "AsyncConnection", "AsyncSession", "async_scoped_session"):
@@ -33,7 +34,7 @@ def async_transaction_on(using: Any) -> AbstractAsyncContextManager[Any]:
 
 
 def sync_transaction_on(using: Any) -> AbstractContextManager[Any]:
-    """The blocking twin of `async_transaction_on`."""
+    """Like `async_transaction_on`, for blocking connections."""
     if isinstance(using, psycopg.Connection):
         return using.transaction() if using.autocommit and _is_idle(using) else nullcontext()
     if is_a(using, "sqlalchemy", "Connection") or is_a(using, "sqlalchemy.orm", "Session", "scoped_session"):
@@ -45,7 +46,10 @@ def sync_transaction_on(using: Any) -> AbstractContextManager[Any]:
 
 @asynccontextmanager
 async def _with_commands(execute: Callable[[str], Awaitable[object]]) -> AsyncIterator[None]:
-    """A transaction by plain commands: asyncpg's `transaction()` stays open if it is cancelled while it begins."""
+    """Run the block in a transaction that is opened and ended by plain SQL commands.
+
+    asyncpg's own `transaction()` stays open if it is cancelled while it begins.
+    """
     try:
         await execute("begin")
         yield
@@ -103,7 +107,10 @@ def _is_idle(driver: Any) -> bool:
 
 @contextmanager
 def _on_django(wrapper: Any) -> Iterator[None]:
-    """A transaction on this very connection. `atomic()` goes by its alias, and would miss a `connection.copy()`."""
+    """Run the block in a transaction on this Django connection.
+
+    Django's `atomic()` finds connections by alias, and would miss a `connection.copy()`.
+    """
     if wrapper.in_atomic_block or not wrapper.get_autocommit():
         yield
         return

@@ -105,13 +105,13 @@ _LIBPQ_S_ADVICE = re.compile(r"\n\tIs the server running [^\n]*\?")
 
 
 def unreachable(address: Address, error: Exception) -> NotConnectedError:
-    """The error for a login that failed: the server's words, and what to do."""
+    """Return the error for a login that failed: the server's words, and what to do."""
     # The cause is quoted, not chained: libpq's exceptions may carry the whole connection string.
     why = " ".join(_LIBPQ_S_ADVICE.sub("", str(error)).split()).rstrip(".") or "it did not answer in time"
     if any(words in why for words in _WRONG_PASSWORD):
         what_to_do = "The server answered, so its address is right: check the user name and the password"
     elif "FATAL:" in why:
-        what_to_do = "The server answered, so its address is right, and it refuses this login"
+        what_to_do = "The server answered, so its address is right: fix what its message names, then try again"
     else:
         what_to_do = (
             "Check that PostgreSQL runs there and that the address is right, "

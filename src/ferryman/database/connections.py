@@ -48,7 +48,7 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
 
     @cached_property
     def opened_at(self) -> float:
-        """The moment of its first use by the pool, on the monotonic clock."""
+        """The moment at which the pool first used the connection, on the monotonic clock."""
         return time.monotonic()
 
     @cached_property
@@ -92,7 +92,7 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
 
     @cached_property
     def _columns(self) -> dict[LiteralString, Columns]:
-        """The columns of each statement."""
+        """The columns of each statement's rows, as far as they are known."""
         return {}
 
     async def fetch_lazily(self, text: LiteralString, values: Sequence[Any]) -> LazyRows:
@@ -107,7 +107,7 @@ class OwnAsyncConnection(AsyncConnection[tuple[Any, ...]]):
 
 
 class OwnConnection(Connection[tuple[Any, ...]]):
-    """The blocking twin of `OwnAsyncConnection`."""
+    """A blocking connection that runs one statement at a time; otherwise like `OwnAsyncConnection`."""
 
     is_pooled = False
     begin: LiteralString = "begin"
@@ -131,7 +131,7 @@ class OwnConnection(Connection[tuple[Any, ...]]):
 
     @cached_property
     def opened_at(self) -> float:
-        """The moment of its first use by the pool, on the monotonic clock."""
+        """The moment at which the pool first used the connection, on the monotonic clock."""
         return time.monotonic()
 
     @cached_property
@@ -178,7 +178,7 @@ class OwnConnection(Connection[tuple[Any, ...]]):
 
 
 def _limited(conversation: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:
-    """The same conversation with the server, which fails beyond the deadline."""
+    """Continue a conversation with the server, and fail once the deadline has passed."""
     try:
         wish = next(conversation)
         while True:

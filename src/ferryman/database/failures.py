@@ -1,4 +1,4 @@
-"""Driver errors: what they mean, and the `FerrymanError` to raise for each."""
+"""Translates errors of database drivers into the `FerrymanError` to raise, which says what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FUNCTION = re.compile(r'PL/.*?([\w$."]+\([^()]*\))')
 
 
 def explain(error: Exception, schema: SchemaName) -> FerrymanError:
-    """The error to raise, without its cause, for a statement that failed."""
+    """Return the error to raise for a statement that failed, without its cause."""
     state = sqlstate_of(error)
     message = message_of(error)
     # Our statements name every object of ours with its schema, so a missing one is reported with it.
@@ -61,7 +61,7 @@ def explain(error: Exception, schema: SchemaName) -> FerrymanError:
 
 
 def explained(error: Exception, schema: SchemaName) -> FerrymanError:
-    """The error to raise, with the driver's error as its cause."""
+    """Return the error to raise for a statement that failed, with the driver's error as its cause."""
     explanation = explain(error, schema)
     explanation.__cause__ = error
     return explanation
@@ -73,7 +73,7 @@ def is_stale(error: BaseException) -> bool:
 
 
 def sqlstate_of(error: BaseException | None) -> str | None:
-    """PostgreSQL's error code, whichever driver or wrapper carries it."""
+    """Return PostgreSQL's error code, whichever driver or wrapper carries it."""
     while error is not None:
         for name in ("sqlstate", "pgcode"):
             state = getattr(error, name, None)
@@ -84,7 +84,7 @@ def sqlstate_of(error: BaseException | None) -> str | None:
 
 
 def message_of(error: BaseException) -> str:
-    """PostgreSQL's own message, without details that may quote the row."""
+    """Return PostgreSQL's own message, without details that may quote the row."""
     innermost = _innermost(error)
     diagnostics = getattr(innermost, "diag", None)
     primary = getattr(diagnostics, "message_primary", None)
@@ -97,7 +97,7 @@ def _is_about_a_value(error: BaseException) -> bool:
 
 
 def _context_of(error: BaseException) -> str:
-    """PostgreSQL's context of the error, whichever driver or wrapper carries it."""
+    """Return PostgreSQL's context of the error, whichever driver or wrapper carries it."""
     innermost = _innermost(error)
     return str(getattr(getattr(innermost, "diag", innermost), "context", None) or "")
 

@@ -30,7 +30,7 @@ class IdleConnections(Generic[C]):
         self._may_write = False
 
     def meet(self, connection: C) -> C:
-        """Note a new connection. Once one may write, read-only ones are outdated: the server was read-only then."""
+        """Take note of a new connection. If it may write, drop read-only ones later: the server takes writes now."""
         self._may_write = self._may_write or not connection.is_read_only
         return connection
 

@@ -105,7 +105,7 @@ class NamedRows(Sequence[Sequence[Any]]):
 
 
 def columns_of(connection: AsyncConnection[Any], result: PGresult) -> Columns:
-    """The columns of this result, and of all others of the same statement on this connection."""
+    """Return the columns of this result, and of all others of the same statement on this connection."""
     transformer = Transformer(connection)
     names, loads = [], []
     for number in range(result.nfields):
@@ -117,7 +117,7 @@ def columns_of(connection: AsyncConnection[Any], result: PGresult) -> Columns:
 
 
 def _load_time(load: Load) -> Load:
-    """Like `load`, which fails for times that a datetime cannot hold."""
+    """Return a function that reads times like `load`, and gives a `FarTime` where a datetime cannot hold one."""
 
     def load_any(value: bytes) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Pools of Ferryman's own connections, async and blocking, which notice dead connections and poolers.
+"""Pools of Ferryman's own connections, async and blocking, which replace dead connections and detect poolers.
 
 A caller that finds no idle connection opens one. A failure reaches it at once, in the server's words, and it decides
 when to retry. A pool that reconnects in the background could only report that time is up, and after a long outage it
@@ -101,7 +101,7 @@ class AsyncPool:
             connection.pgconn.finish()
 
     def start_anew(self) -> None:
-        """Become a pool of this forked process: open connections and taken turns belong to the parent."""
+        """Make the pool usable in a process that was just forked: the open connections are the parent's."""
         self.process = os.getpid()
         self._turns = asyncio.Semaphore(self._size)
         self._idle.cut()
@@ -154,7 +154,7 @@ class AsyncPool:
 
 
 class SyncPool:
-    """The blocking twin of `AsyncPool`, for any number of threads."""
+    """A pool like `AsyncPool` for blocking code, in any number of threads."""
 
     def __init__(self, address: Address, *, size: int) -> None:
         self._address = address
@@ -196,7 +196,7 @@ class SyncPool:
             connection.close()
 
     def start_anew(self) -> None:
-        """Become a pool of this forked process: open connections and taken turns belong to the parent."""
+        """Make the pool usable in a process that was just forked: the open connections are the parent's."""
         self.process = os.getpid()
         self._turns, self._lock = threading.Semaphore(self._size), threading.Lock()
         self._idle.cut()
@@ -248,7 +248,7 @@ _pools: weakref.WeakSet[AsyncPool | SyncPool] = weakref.WeakSet()
 
 
 def _start_anew_if_forked(pool: AsyncPool | SyncPool) -> None:
-    """Start anew in a process that was forked below Python, as by uWSGI, where no fork hook ran."""
+    """Reset the pool if this process was forked without Python's fork hooks, as uWSGI does."""
     if pool.process != os.getpid():
         pool.start_anew()
 
@@ -264,21 +264,21 @@ if hasattr(os, "register_at_fork"):
 
 
 async def open_async_pool(address: Address, *, size: int) -> AsyncPool:
-    """Make a pool and reach the server once. `NotConnectedError` says why it could not."""
+    """Make a pool, and connect once to check that the server answers. `NotConnectedError` says why it does not."""
     pool = AsyncPool(address, size=size)
     await pool.putconn(await pool.getconn())
     return pool
 
 
 def open_sync_pool(address: Address, *, size: int) -> SyncPool:
-    """The blocking twin of `open_async_pool`."""
+    """Make a pool for blocking code; otherwise like `open_async_pool`."""
     pool = SyncPool(address, size=size)
     pool.putconn(pool.getconn())
     return pool
 
 
 def new_patience() -> ConnectPatience:
-    """The time limit of new connections, except those of heartbeats."""
+    """Return the time limit of new connections, except those of heartbeats."""
     seconds = _OPTIONS["connect_timeout"]
     return ConnectPatience(seconds, TIMES_LONGER * seconds)
 

@@ -1,4 +1,4 @@
-"""When and how to try again: operations that PostgreSQL has undone, and duties whose database is away."""
+"""Decides when to retry: operations that PostgreSQL rolled back, and work that fails while the database is away."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 
 def should_try_again(error: Exception, attempt: int) -> bool:
-    """True if PostgreSQL has undone the whole operation, and attempts are left."""
+    """True if PostgreSQL has rolled back the whole operation, as after a deadlock, and attempts are left."""
     return attempt < ATTEMPTS and sqlstate_of(error) in _ROLLED_BACK
 
 
 def pause_before(attempt: int) -> float:
-    """Seconds to wait, jittered so that two operations that collided once do not collide again."""
+    """Return the seconds to wait, partly random, so that two operations that collided once do not collide again."""
     return random.uniform(0.01, 0.02) * float(2**attempt)  # noqa: S311 - no secret depends on it
 
 
 class Retrying:
-    """The failures of one duty in a row: how long to wait after each, and a log line for the first and the last.
+    """Decides how long to wait while one kind of work keeps failing, and logs the first failure and the recovery.
 
     duty: what is retried, as log lines name it: "claiming jobs"
     logger: where these lines go
@@ -58,7 +58,7 @@ class Retrying:
         self._since = 0.0
 
     def pause_after(self, error: Exception) -> float:
-        """Note a failure, and return the seconds to wait before the next try."""
+        """Count a failure, and return the seconds to wait before the next try."""
         now, logger = self._clock(), self._logger
         if self._failures == 0:
             self._since = now
@@ -74,7 +74,7 @@ class Retrying:
         return ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - spreads workers out; no secret depends on it
 
     def is_over(self) -> None:
-        """Note a success."""
+        """Count a success: the failures are over."""
         if self._failures:
             logger = self._logger
             logger.info(

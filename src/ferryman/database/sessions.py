@@ -1,4 +1,4 @@
-"""Carries out the steps of an operation: on connections of our own pool, or on the caller's.
+"""Carries out operations on the database: on connections of our own pool, or on the caller's.
 
 `AsyncSession` here and `SyncSession` in `blocking_sessions` are the same few lines, once with `await` and once without.
 `fetch` and lazy rows are for workers alone, which are always asynchronous.
@@ -50,7 +50,7 @@ logger = logging.getLogger("ferryman.hooks")
 
 
 class AsyncSession:
-    """An operation in progress. It takes a connection from the pool when a step first needs one."""
+    """Carries out one operation on the database. Takes a connection from the pool when a step first needs one."""
 
     def __init__(self, pool: Callable[[], AsyncPool], schema: SchemaName) -> None:
         self._pool = pool
@@ -63,7 +63,7 @@ class AsyncSession:
         """False after a step that must not be repeated: in the caller's transaction, or by itself (`Repeat`)."""
 
     async def run(self, steps: Steps[R]) -> R:
-        """Carry out the steps; commit at the end, roll back if they raise."""
+        """Carry out the steps of the operation; commit at the end, roll back if they raise."""
         advance: Callable[[], Step] = partial(next, steps)
         try:
             while True:
@@ -143,7 +143,7 @@ class AsyncSession:
         return await connection.fetch(text, values, is_qualified=step.statement.is_qualified)
 
     async def _turn(self, step: Transaction | Commit | Rollback) -> None:
-        """End our open transaction, and perhaps begin one. The transaction of a borrowed connection's owner stays."""
+        """Carry out a step that ends or opens a transaction. A transaction that the caller opened stays open."""
         if isinstance(step, Transaction) and step.using is not None:
             if self._borrowed is None:
                 block = async_transaction_on(step.using)
@@ -172,7 +172,7 @@ class AsyncSession:
             raise explained(error, self._schema) from error
 
     async def _end_borrowed(self, error: BaseException | None) -> None:
-        """Commit the transaction that was begun on a borrowed connection, or undo it after an error."""
+        """Commit the transaction that was opened here on the caller's connection, or roll it back after an error."""
         block, self._borrowed = self._borrowed, None
         if block is None:
             return

@@ -1,4 +1,4 @@
-"""SQL files and how they become text for a driver.
+"""Reads the SQL files, and spells their statements as each driver wants them.
 
 A statement is written once, with the schema as `:schema` and its parameters by name (`:job_ids`), so that it can be
 read, and run in psql, as it stands. Drivers want other spellings; this module is the only place that knows them.

@@ -1,4 +1,4 @@
-"""The steps that an operation is made of, the same for blocking and for async code.
+"""The steps of which operations on the database consist, the same for blocking and for async code.
 
 An operation is a generator: it yields steps, gets rows back, and returns its result. It never touches a connection,
 so `Client` can await the same steps that `SyncClient` blocks on.
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class Call(Discreet, frozen=True):
-    """Run one statement and return its rows. With `using`, on the caller's connection.
+    """A step: run one statement and return its rows. With `using`, on the caller's connection.
 
     is_lazy: True if the rows are read by column name. Async code leaves them undecoded, because few values are read
     """
@@ -37,18 +37,18 @@ class Call(Discreet, frozen=True):
         return f"Call({self.statement.name})"  # parameters may be payloads
 
     def on(self, using: Any) -> Call:
-        """The same call on the caller's connection; None leaves it on one of our own."""
+        """Return the same step for the caller's connection; None leaves it on one of our own."""
         return self if using is None else Call(self.statement, self.parameters, using, self.is_lazy)
 
 
 class Script(msgspec.Struct, frozen=True):
-    """Run a file of several statements without parameters, on our own connection."""
+    """A step: run a file of several statements without parameters, on our own connection."""
 
     statement: Statement
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """Commit the steps before, and run the steps after in one transaction.
+    """A step: commit the steps before, and run the steps after in one transaction.
 
     On a borrowed connection it begins a transaction only if none is open; otherwise the owner's continues.
     """
@@ -57,15 +57,15 @@ class Transaction(msgspec.Struct, frozen=True):
 
 
 class Rollback(msgspec.Struct, frozen=True):
-    """Roll back our own transaction after an error."""
+    """A step: roll back our own transaction after an error."""
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """Commit the steps before, and continue without a transaction."""
+    """A step: commit the steps before, and continue without a transaction."""
 
 
 class Decide(msgspec.Struct, frozen=True):
-    """Ask hooks about an event. Returns one row with their answer."""
+    """A step: ask hooks to decide an event. Returns one row with their answer."""
 
     hooks: Any
     event: Any
@@ -74,7 +74,7 @@ class Decide(msgspec.Struct, frozen=True):
 
 
 class Emit(msgspec.Struct, frozen=True):
-    """Report an event to hooks."""
+    """A step: report an event to hooks."""
 
     hooks: Any
     event: Any
@@ -83,17 +83,17 @@ class Emit(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Pause. Outside a transaction, the connection is given back meanwhile."""
+    """A step: pause. Outside a transaction, the connection is given back to the pool meanwhile."""
 
     seconds: float
 
 
 class FirstProcess(msgspec.Struct, frozen=True):
-    """Ask for the server process that answered when our own connection was opened. Returns one row with its number."""
+    """A step: return one row with the number of the server process that answered when our connection was opened."""
 
 
 class Repeat(msgspec.Struct, frozen=True):
-    """Commit the steps before, and carry out these; repeat them from their start if PostgreSQL has undone all of them.
+    """A step: commit the steps before, and carry out others, repeated from their start if PostgreSQL rolled them back.
 
     The steps before run once: the caller's input may be a generator, and hooks are not asked twice. Returns one row
     with the result.
@@ -107,6 +107,6 @@ Steps: TypeAlias = Generator[Step, Sequence[Row], R]
 
 
 def repeated(start: Callable[[], Steps[R]]) -> Steps[R]:
-    """Carry out steps that repeat if PostgreSQL undoes them, and return their result; see `Repeat`."""
+    """Carry out steps, repeated if PostgreSQL rolls them back, and return their result; see `Repeat`."""
     [(result,)] = yield Repeat(start)
     return cast("R", result)

@@ -1,4 +1,4 @@
-"""The database as a worker's parts use it: every answer is waited for a limited time."""
+"""Gives a worker access to the database with a time limit for every answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which account runs PostgreSQL.
+"""Chooses the operating system's account that runs a private PostgreSQL.
 
 PostgreSQL refuses to run as root. If this process is root, an account that exists already runs it. No account is
 created, and the modes of folders above the server's folder stay as they are: if the account cannot enter one of them,
@@ -22,7 +22,10 @@ BORROWED = ("postgres", "nobody", "daemon")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account, with the arguments that make `subprocess` run a program as it; None keeps the current account."""
+    """An account of the operating system, and the arguments that make `subprocess` run a program as it.
+
+    An argument of None keeps the current account.
+    """
 
     name: str
     uid: int

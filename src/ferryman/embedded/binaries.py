@@ -94,7 +94,10 @@ def installed_candidates() -> Iterator[Candidate]:
 
 
 def probe(candidate: Candidate) -> ServerBinaries:
-    """Run the programs of a candidate. This shows missing libraries and foreign processors at once."""
+    """Run the server programs in a folder once, and return them with their version.
+
+    This shows missing libraries and programs for other processors at once.
+    """
     versions = {_version_of(candidate.folder / program) for program in PROGRAMS}
     if len(versions) > 1:
         raise EmbeddedServerError(f"initdb and postgres are of different versions: {', '.join(sorted(versions))}")
@@ -102,9 +105,12 @@ def probe(candidate: Candidate) -> ServerBinaries:
 
 
 def check_version(found: ServerBinaries, major: int | None) -> ServerBinaries:
-    """Return the programs. Raises `EmbeddedServerError` if they are too old, or not of the major version."""
+    """Check the version of server programs, and return them.
+
+    Raises `EmbeddedServerError` if they are too old, or not of the major version.
+    """
     if found.major < OLDEST_MAJOR:
-        raise EmbeddedServerError(f"version {found.version} is too old")
+        raise EmbeddedServerError(f"version {found.version} is too old; {OLDEST_MAJOR} or newer is needed")
     if major is not None and found.major != major:
         raise EmbeddedServerError(f"version {found.version} cannot open data of PostgreSQL {major}")
     return found

@@ -22,7 +22,7 @@ BUILTIN_LOCALE_MAJOR = 17
 
 
 def ensure_cluster(files: ServerFiles, binaries: ServerBinaries, account: Account, starting: FileLock) -> None:
-    """Make the data folder and the password unless they exist. The caller holds the lock `starting`."""
+    """Create the data folder of a server and its password unless they exist. The caller holds the lock `starting`."""
     _clear_unfinished(files)
     if not files.data.exists():
         _create_cluster(files, binaries, account, starting)
@@ -47,10 +47,13 @@ def _create_cluster(files: ServerFiles, binaries: ServerBinaries, account: Accou
 
 def _check_cluster(files: ServerFiles) -> None:
     if files.major is None:
-        raise EmbeddedServerError(f"{files.data} is not a PostgreSQL data folder; choose another folder")
+        raise EmbeddedServerError(
+            f"{files.data} is not a PostgreSQL data folder, so no server was started. Choose another folder."
+        )
     if not files.password.exists():
         raise EmbeddedServerError(
-            f"{files.data} has no password file beside it: the embedded server did not make it. Choose another folder."
+            f"{files.data} has no password file beside it: the embedded server did not make it, and leaves it "
+            f"alone. Choose another folder."
         )
 
 
@@ -74,7 +77,10 @@ def _run_initdb(data: Path, password: Path, binaries: ServerBinaries, account: A
     # If this process is killed, initdb continues. It inherits the lock, so no other process starts meanwhile.
     outcome = run_program([binaries.folder / "initdb", *options], account, inherits=(starting.descriptor,))
     if outcome.returncode:
-        raise EmbeddedServerError(f"initdb could not make {data.parent}/data: {outcome.stderr.strip()[-800:]}")
+        raise EmbeddedServerError(
+            f"initdb could not make {data.parent}/data: {outcome.stderr.strip()[-800:]}\n"
+            f"No server was started. Remove the cause, then start it again."
+        )
 
 
 def _locale(major: int) -> list[str]:

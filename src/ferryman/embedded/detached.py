@@ -1,4 +1,4 @@
-"""The script that becomes the watchdog.
+"""The script that is started to become the watchdog of a private server.
 
 It is run by its path. `python -m` would import all of Ferryman first, database driver included, which is slow and can
 be broken. The script puts an empty stand-in in the place of the package, so that only the modules of this folder and
@@ -12,7 +12,7 @@ from types import ModuleType
 
 
 def main() -> None:
-    """Detach from the process that started us, then watch."""
+    """Detach from the process that started this script, then run the watchdog."""
     if os.fork():
         os._exit(0)  # the caller waits for this process only; the watchdog is not its child
     package = ModuleType("ferryman")

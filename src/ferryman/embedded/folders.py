@@ -22,15 +22,16 @@ HOMELESS_FOLDER = Path("/var/tmp")  # noqa: S108 - ownership is checked before u
 
 
 def refuse_windows() -> None:
-    """Raise `EmbeddedServerError` on Windows, which has neither flock nor accounts to change to."""
+    """Raise `EmbeddedServerError` on Windows, which lacks the file locks and accounts that the private server needs."""
     if sys.platform == "win32":
         raise EmbeddedServerError(
-            "the embedded server does not run on Windows yet; set DATABASE_URL to a PostgreSQL server that you have"
+            "the embedded server does not run on Windows yet, so none was started. Set DATABASE_URL to a PostgreSQL "
+            "server that you have."
         )
 
 
 def default_folder() -> Path:
-    """Return the folder of this user's own server.
+    """Return the folder of this user's private server, for when no other folder is named.
 
     `$XDG_DATA_HOME/ferryman/postgres`, which is `~/.local/share/ferryman/postgres` unless set. Root's is
     `/var/lib/ferryman/postgres`, because the account that runs PostgreSQL cannot enter root's home. That of a user
@@ -69,7 +70,11 @@ def make_project_folder(project: Path) -> Path:
 
 
 def folder_of_dsn(dsn: str) -> Path:
-    """Read `embedded:`, `embedded:relative/path`, `embedded:/absolute/path` or `embedded:///absolute/path`."""
+    """Return the folder of the private server that a database URL names.
+
+    The URL is `embedded:` (the default folder), `embedded:relative/path`, `embedded:/absolute/path` or
+    `embedded:///absolute/path`.
+    """
     if not dsn.startswith(SCHEME):
         raise EmbeddedServerError(  # without the address, which may contain a password
             "the address of an embedded server begins with 'embedded:', and this one does not. Write 'embedded:' or "
@@ -79,12 +84,15 @@ def folder_of_dsn(dsn: str) -> Path:
     if path.startswith("///"):
         path = path.removeprefix("//")
     if path.startswith("//"):
-        raise EmbeddedServerError(f"{dsn!r} has two slashes: write embedded:{path[2:]} or embedded:/{path}")
+        raise EmbeddedServerError(
+            f"the database URL {dsn!r} has two slashes, so no server was started. Write embedded:{path[2:]} or "
+            f"embedded:/{path}"
+        )
     return Path(path) if path else default_folder()
 
 
 def prepare_folder(folder: Path, account: Account) -> None:
-    """Make the folder if it is missing, and check that it is ours and that PostgreSQL's account can enter it."""
+    """Create a server's folder if it is missing. Check its owner, and that the account of PostgreSQL can enter it."""
     for missing in [path for path in (*reversed(folder.parents), folder) if not path.exists()]:
         _make(missing, account)
     _check_owner(folder)
@@ -95,12 +103,13 @@ def prepare_folder(folder: Path, account: Account) -> None:
 
 
 def check_vacancy(files: ServerFiles) -> None:
-    """Raise `EmbeddedServerError` if the folder contains other things: ours are made and removed by name."""
+    """Raise `EmbeddedServerError` if the folder of a new server already holds files that are not the server's."""
     others = sorted({path.name for path in files.folder.iterdir()} - HARMLESS)
     # Asked last: the leases are made first, so that what another process just made is known to be ours.
     if others and not files.leases.exists():
         raise EmbeddedServerError(
-            f"{files.folder} is in use for other things ({', '.join(others[:3])}); choose an empty folder"
+            f"{files.folder} is in use for other things ({', '.join(others[:3])}), so no server was started. Choose an "
+            f"empty folder."
         )
 
 
@@ -119,7 +128,7 @@ def can_enter(folder: Path, account: Account) -> bool:
 
 
 def can_run(program: Path, account: Account) -> bool:
-    """True if the account can run the program. This process itself can."""
+    """True if the account can run a program that this process can run."""
     try:
         return run_program([program, "--version"], account).returncode == 0
     except PermissionError:
@@ -150,18 +159,24 @@ def _check_owner(folder: Path) -> None:
     # Another user's folder could hold another user's server, password and programs.
     found = folder.stat()
     if not stat.S_ISDIR(found.st_mode):
-        raise EmbeddedServerError(f"{folder} is not a folder")
+        raise EmbeddedServerError(f"{folder} is not a folder, so no server was started. Choose another path.")
     if found.st_uid != os.geteuid():
-        raise EmbeddedServerError(f"{folder} belongs to user id {found.st_uid}; choose another folder")
+        raise EmbeddedServerError(
+            f"{folder} belongs to user id {found.st_uid}, so no server was started. Choose another folder."
+        )
     if _is_open_to_all(folder):
-        raise EmbeddedServerError(f"every user may write to {folder}; choose a folder that only you can write to")
+        raise EmbeddedServerError(
+            f"every user may write to {folder}, so no server was started. Choose a folder that only you can write to."
+        )
 
 
 def _check_squatters(folder: Path) -> None:
     # In a folder such as /tmp every user may create names, and the user who made one owns all that lies below it.
     for path in folder.parents:
         if _is_open_to_all(path.parent) and path.stat().st_uid not in {ROOT, os.geteuid()}:
-            raise EmbeddedServerError(f"{path} belongs to user id {path.stat().st_uid}; choose another folder")
+            raise EmbeddedServerError(
+                f"{path} belongs to user id {path.stat().st_uid}, so no server was started. Choose another folder."
+            )
 
 
 def _is_open_to_all(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Starts a watchdog, and waits until it reports that the server is ready."""
+"""Starts the watchdog process of a private server, and waits until it reports that the server is ready."""
 
 import os
 import selectors
@@ -17,7 +17,7 @@ TRIES = 3
 
 
 def launch_watchdog(options: WatchdogOptions, deadline: Deadline) -> None:
-    """Start a watchdog, which inherits the lock in `options`. Returns when the server is ready.
+    """Start the watchdog process of a server, and wait until the server is ready. It inherits the lock in `options`.
 
     Raises `EmbeddedServerError` with the reason if the server cannot be started.
     """
@@ -29,7 +29,10 @@ def launch_watchdog(options: WatchdogOptions, deadline: Deadline) -> None:
             raise EmbeddedServerError(answer.decode(errors="replace"))
         # The watchdog was killed before it could answer.
     log = LogFile(options.files.log)
-    raise EmbeddedServerError(f"PostgreSQL did not become ready; {log.path} ends with:\n{log.tail()}")
+    raise EmbeddedServerError(
+        f"PostgreSQL did not become ready: its watchdog ended {TRIES} times before it could report. Remove the cause, "
+        f"then start the server again. {log.path} ends with:\n{log.tail()}"
+    )
 
 
 def _start_and_listen(options: WatchdogOptions, deadline: Deadline) -> bytes:
@@ -56,4 +59,4 @@ def _read_answer(pipe: IO[bytes] | None, deadline: Deadline) -> bytes:
         selector.register(pipe, selectors.EVENT_READ)
         if selector.select(deadline.remaining_seconds):
             return os.read(pipe.fileno(), 65536)
-    return b"PostgreSQL did not become ready in time; the end of server.log may show why"
+    return b"PostgreSQL did not become ready in time. Read the end of server.log, then start the server again."

@@ -24,7 +24,7 @@ RETRY_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment of the monotonic clock after which waiting ends."""
+    """A time limit: a moment of the monotonic clock after which waiting ends."""
 
     at: float
 
@@ -53,7 +53,7 @@ class FileLock:
     descriptor: int
 
     def close(self) -> None:
-        """Give the lock up. Child processes that inherited the descriptor keep it."""
+        """Release the lock. Child processes that inherited the descriptor keep it."""
         # Not LOCK_UN: that would release the lock of every process that shares the open file.
         os.close(self.descriptor)
 
@@ -97,7 +97,10 @@ def wait_for_lock(path: Path, deadline: Deadline, *, shared: bool = False) -> Fi
     for _ in deadline.ticks(RETRY_SECONDS):
         if lock := try_lock(path, shared=shared):
             return lock
-    raise EmbeddedServerError(f"{path} is still locked by another process that starts or stops the server")
+    raise EmbeddedServerError(
+        f"{path} is still locked by another process that starts or stops the server, so this one did nothing. Read "
+        f"server.log beside it, or try again later."
+    )
 
 
 @contextmanager
@@ -111,7 +114,7 @@ def locked(path: Path, deadline: Deadline) -> Iterator[FileLock]:
 
 
 def is_locked(path: Path) -> bool:
-    """True if any process holds a lock on the file. Does not create the file: its folder may be about to go."""
+    """True if any process holds a lock on the file. Does not create the file, whose folder may soon be gone."""
     try:
         descriptor = open_lock(path, create=False)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The paths of a server: its files, the place where it listens, and the address that clients connect to."""
+"""The files of a private PostgreSQL server, the port and socket at which it listens, and its connection strings."""
 
 import json
 import os
@@ -17,7 +17,10 @@ SOCKETS = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - only ever a fresh, pr
 
 @dataclass(frozen=True, slots=True)
 class ServerFiles:
-    """The files of a server, all below one folder. Only `data` belongs to the account that runs PostgreSQL."""
+    """The files of a private PostgreSQL server, all below one folder.
+
+    Only `data` belongs to the account that runs PostgreSQL.
+    """
 
     folder: Path
 
@@ -33,7 +36,7 @@ class ServerFiles:
 
     @property
     def place(self) -> Path:
-        """Where the server listened last, so that connection strings stay the same from run to run."""
+        """A JSON file with the port and the socket folder of the last run, so that connection strings stay the same."""
         return self.folder / "place.json"
 
     @property
@@ -43,27 +46,27 @@ class ServerFiles:
 
     @property
     def leases(self) -> Path:
-        """Locked, shared, by every process that uses the server."""
+        """A lock file on which every process that uses the server holds a shared lock."""
         return self.folder / "leases.lock"
 
     @property
     def starting(self) -> Path:
-        """Locked by the one process that makes or starts the server, and by the initdb that it runs."""
+        """A lock file that lets only one process at a time, or the initdb that it runs, create or start the server."""
         return self.folder / "starting.lock"
 
     @property
     def watched(self) -> Path:
-        """Locked by the watchdog for as long as it runs. Contains the watchdog's process id."""
+        """A lock file that the watchdog keeps locked for as long as it runs. Contains the watchdog's process id."""
         return self.folder / "watched.lock"
 
     @property
     def alive(self) -> Path:
-        """Locked by every PostgreSQL process of this folder, orphaned backends included."""
+        """A lock file that shows whether any PostgreSQL process of this folder is left, orphaned backends included."""
         return self.folder / "alive.lock"
 
     @property
     def major(self) -> int | None:
-        """The PostgreSQL major version that made the data; None when there is no such data."""
+        """The major version of the PostgreSQL that created the data; None if there is no data yet."""
         try:
             return int((self.data / "PG_VERSION").read_text())
         except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -102,11 +105,13 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchdogOptions:
-    """The options of a watchdog, from its command line. They contain no secrets, as `ps` shows it.
+    """The options of a watchdog: the process that keeps a private server running, and stops it after its last user.
+
+    They travel on its command line, which `ps` shows, so they contain no secrets.
 
     folder: the server's folder, see `ServerFiles`
     programs: the folder with PostgreSQL's programs
-    linger_seconds: how long the server runs on after its last user has closed it
+    linger_seconds: how long the server keeps running after its last user has closed it
     settings: PostgreSQL settings that the user has chosen
     lock: the descriptor of `ServerFiles.watched`, open and locked, which the watchdog inherits
     """
@@ -128,13 +133,16 @@ class WatchdogOptions:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
+        """Make options of the JSON text that `to_json` returned."""
         values = json.loads(text)
         return cls(**values | {"folder": Path(values["folder"]), "programs": Path(values["programs"])})
 
 
 def choose_place(files: ServerFiles, account: Account) -> Place:
-    """Choose the place of the last run if it is still free, so that connection strings stay valid; else a new one."""
+    """Choose the port and the socket folder for a server: those of its last run if still free, else new ones.
+
+    Connection strings then stay valid from run to run.
+    """
     last = read_place(files)
     port = last.port if last and _is_free(last.port) else _free_port()
     folder = last.socket_folder if last and _make_private(Path(last.socket_folder), account) else _new_folder(account)
@@ -144,7 +152,7 @@ def choose_place(files: ServerFiles, account: Account) -> Place:
 
 
 def read_place(files: ServerFiles) -> Place | None:
-    """Return where the server listens, or listened last; None if that is not known."""
+    """Return the port and the socket folder of the running server or of its last run; None if they are not known."""
     try:
         return Place(**json.loads(files.place.read_text()))
     except (OSError, ValueError, TypeError):
@@ -182,7 +190,7 @@ def _new_folder(account: Account) -> str:
 
 
 def _make_private(folder: Path, account: Account) -> bool:
-    """Make the folder. Returns False if it cannot be made, or exists and is not the account's alone."""
+    """Create a folder for the account alone. Returns False if it cannot be created, or others have access to it."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:

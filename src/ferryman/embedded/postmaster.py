@@ -29,7 +29,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """The server process that a pid file names. It may have been killed since."""
+    """A PostgreSQL server process, as its pid file describes it. It may have been killed since."""
 
     pid: int
     port: int
@@ -61,12 +61,12 @@ class Postmaster:
         return self.socket_folder / f".s.PGSQL.{self.port}"
 
     def is_alive(self, data: Path) -> bool:
-        """True if the process of that id is a server of this data, and not one that was given the id since."""
+        """True if the server still runs: the process with its id is a server of this data, and not an unrelated one."""
         return f" -D {data} " in _command_line(self.pid)
 
 
 def read_postmaster(data: Path) -> Postmaster | None:
-    """Read the pid file. Returns None if there is none, or while PostgreSQL writes it."""
+    """Read the pid file of a server. Returns None if there is none, or while PostgreSQL writes it."""
     try:
         lines = (data / "postmaster.pid").read_text().splitlines()
         pid, _, _, port, socket_folder, _, _, status = (lines + [""] * PID_FILE_LINES)[:PID_FILE_LINES]
@@ -76,7 +76,7 @@ def read_postmaster(data: Path) -> Postmaster | None:
 
 
 class SupervisedServer:
-    """A server that its watchdog keeps running: started by it, or by a watchdog before it that was killed."""
+    """A PostgreSQL server that a watchdog keeps running. An earlier watchdog, since killed, may have started it."""
 
     def __init__(self, options: WatchdogOptions, account: Account) -> None:
         self._options = options
@@ -93,11 +93,11 @@ class SupervisedServer:
 
     @property
     def is_ready(self) -> bool:
-        """True if the server accepted connections at the last look."""
+        """True if the server accepted connections at the last check."""
         return self._postmaster is not None and self._postmaster.is_ready
 
     def keep_running(self) -> None:
-        """Look at the server, and start it if no process of it is left.
+        """Check the server, and start it if none of its processes is left.
 
         Raises `EmbeddedServerError` if a server that was never ready cannot be started. A server that was ready has
         users, and the obstacle may pass, such as a full disk: it is started again, after pauses that grow.
@@ -136,7 +136,10 @@ class SupervisedServer:
         self._failed_starts += 1
         if self._failed_starts >= HOPELESS_STARTS and not self._was_ready:
             self._remove_sockets()
-            raise EmbeddedServerError(f"PostgreSQL does not start; {self._log.path} ends with:\n{self._log.tail()}")
+            raise EmbeddedServerError(
+                f"PostgreSQL does not start; {self._log.path} ends with:\n{self._log.tail()}\n"
+                f"Remove the cause, then start the server again."
+            )
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._failed_starts - 1, 10))
         self._start_at = time.monotonic() + pause
         if self._was_ready:
@@ -161,7 +164,7 @@ class SupervisedServer:
             alive.close()
 
     def _replace_lost_socket(self) -> None:
-        """Restart the server if its socket was removed, as when /tmp is cleaned: only a start makes a socket."""
+        """Restart the server if its socket file was removed, as when /tmp is cleaned: only a start creates one."""
         if self._postmaster is None:
             return
         has_socket = self._postmaster.has_socket

@@ -1,4 +1,4 @@
-"""Runs PostgreSQL's programs: as the right account, in a bare environment, with a log."""
+"""Runs the programs of a private PostgreSQL: under the right account, with few environment variables, with a log."""
 
 import os
 import re
@@ -61,7 +61,7 @@ class LogFile:
         return os.fdopen(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
 
     def write(self, message: str) -> None:
-        """Append a line of the watchdog."""
+        """Append a line that the watchdog writes."""
         with self.append() as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC [ferryman] {message}\n".encode())
 
@@ -84,7 +84,7 @@ class LogFile:
 
 
 def bare_environment() -> dict[str, str]:
-    """Return the variables that a program needs to load, without those that make servers differ between machines."""
+    """Return the environment variables that a program needs to start, without those that make servers differ."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     return kept | {"LC_ALL": "C", "TZ": "UTC"}
 
@@ -118,19 +118,29 @@ def run_program(
 
 
 def check_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Raise `EmbeddedServerError` for a name that is not a setting's, or that is reserved for the embedded server."""
+    """Check the PostgreSQL settings that a user gave for the private server, and return them as a dict.
+
+    Raises `EmbeddedServerError` for a name that no setting can have, or that Ferryman sets itself.
+    """
     for name in settings:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
-            raise EmbeddedServerError(f"{name!r} is not the name of a PostgreSQL setting")
+            raise EmbeddedServerError(
+                f"PostgreSQL settings cannot be named {name!r}, so no server was started. Names look like work_mem."
+            )
         if name.lower() in RESERVED_SETTINGS:
-            raise EmbeddedServerError(f"the setting {name!r} is chosen by the embedded server itself; leave it out")
+            raise EmbeddedServerError(
+                f"the private PostgreSQL chooses the setting {name!r} itself, so no server was started. Leave it out."
+            )
     return dict(settings)
 
 
 def start_postgres(
     options: WatchdogOptions, account: Account, place: Place, alive: FileLock
 ) -> subprocess.Popen[bytes]:
-    """Start PostgreSQL on the data. The caller holds the lock `alive`, and the server inherits it."""
+    """Start a PostgreSQL server process on existing data.
+
+    The caller holds the lock on `ServerFiles.alive`, and the server inherits it.
+    """
     remove_stale_pid_files(options.files, place)
     chosen = DEFAULT_SETTINGS | options.settings | _listening(place)
     arguments = [f"--{name}={value}" for name, value in chosen.items()]

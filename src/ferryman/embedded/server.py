@@ -34,8 +34,8 @@ class EmbeddedPostgres:
 
     folder: where the server keeps its data, its password and its log
     binaries: the programs to run, or their folder; found by `find_binaries` if left out
-    linger: how long the server runs on after its last user. With zero, the last user to close it waits until it has
-        stopped; the folder may be removed then.
+    linger: how long the server keeps running after its last user. With zero, the last user to close it waits until it
+        has stopped; the folder may be removed then.
     settings: PostgreSQL settings, used if this process is the one that starts the server
     """
 
@@ -85,13 +85,18 @@ class EmbeddedPostgres:
         return self._started_address().tcp_dsn
 
     def start(self) -> Self:
-        """Make, start or join the server. Returns when it accepts connections. Does nothing if called again."""
+        """Create or start the server, or use the one that runs. Returns when it accepts connections.
+
+        Does nothing if called again.
+        """
         refuse_windows()
         if self._lease is None:
             try:
                 self._join(Deadline.after(START_SECONDS))
             except OSError as problem:
-                raise EmbeddedServerError(f"cannot run PostgreSQL in {self.folder}: {problem}") from problem
+                raise EmbeddedServerError(
+                    f"cannot run PostgreSQL in {self.folder}: {problem}. Remove the cause, or choose another folder."
+                ) from problem
         return self
 
     def close(self) -> None:
@@ -120,7 +125,9 @@ class EmbeddedPostgres:
 
     def _started_address(self) -> ServerAddress:
         if self._address is None:
-            raise EmbeddedServerError(f"the server in {self.folder} is not started; use `with`, or call start()")
+            raise EmbeddedServerError(
+                f"the server in {self.folder} is not started, so it has no address yet. Use `with`, or start()."
+            )
         return self._address
 
     def _join(self, deadline: Deadline) -> None:
@@ -146,7 +153,9 @@ class EmbeddedPostgres:
             server = read_postmaster(self._files.data)
             if server and (server.accepts or self._is_without_socket(server)):
                 return server
-        raise EmbeddedServerError(f"the server in {self.folder} did not become ready; see {self._files.log}")
+        raise EmbeddedServerError(
+            f"the server in {self.folder} did not become ready in time. Read {self._files.log}, then start it again."
+        )
 
     def _is_without_socket(self, server: Postmaster) -> bool:
         return not server.has_socket and server.accepts_at_port(self._files.data)

@@ -24,7 +24,10 @@ TICK_SECONDS = 0.25
 
 
 class Watchdog:
-    """Watches the server of one folder. `check` looks once; `run` looks until the server is stopped."""
+    """Keeps the server of one folder running while it has users, and stops it afterwards.
+
+    `check` looks once; `run` looks until the server is stopped.
+    """
 
     def __init__(self, options: WatchdogOptions) -> None:
         self._files = options.files
@@ -98,7 +101,7 @@ class Watchdog:
 
 
 def report(message: bytes) -> None:
-    """Answer the process that started us, and close the pipe to it."""
+    """Send a message to the process that started this watchdog, and close the pipe to it."""
     with suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), message)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -107,7 +110,7 @@ def report(message: bytes) -> None:
 
 
 def main(options: str) -> None:
-    """Watch until the server is stopped. If it cannot be started, report the reason."""
+    """Run a watchdog until its server is stopped. If the server cannot be started, report the reason."""
     os.umask(0o077)
     try:
         Watchdog(WatchdogOptions.from_json(options)).run()

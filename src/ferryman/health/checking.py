@@ -86,7 +86,7 @@ def _isolated(name: str, check: Check, subject: Subject) -> Steps[Sequence[Findi
 
 
 def _failed(name: str, error: FerrymanError) -> Finding:
-    """The finding of a check that failed. What it would have found is unknown."""
+    """Return the finding that reports a check that itself failed. What it would have found is unknown."""
     state, severity, remedies = sqlstate_of(error), Severity.WARNING, ()  # type: str | None, Severity, tuple[str, ...]
     if isinstance(error, SchemaError):
         severity, remedies = Severity.NOTICE, ("ferryman migrate",)

@@ -18,7 +18,7 @@ FIX = "ferryman doctor --fix"
 
 
 def check_dangling(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Check for jobs whose task or queue has no row."""
+    """Check for jobs whose task or queue was deleted from its table."""
     rows = yield checks.dangling()
     findings = [_dangling(subject, *row) for row in rows]
     return findings or [Finding(check="dangling_jobs", severity=Severity.OK, seen="every job has its task and queue")]
@@ -134,7 +134,7 @@ def check_poisoned(_subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def check_odd_times(_subject: Subject) -> Steps[Iterable[Finding]]:
-    """Check for jobs with times that are never reached."""
+    """Check for jobs that are due at times that are never reached, such as `infinity`."""
     rows = yield checks.odd_times()
     findings = [_odd_time(*row) for row in rows]
     return findings or [

@@ -90,7 +90,7 @@ class HealthReport:
         return tuple(dict.fromkeys(finding.repair for finding in self.findings if finding.repair is not None))
 
     def of(self, check: str) -> tuple[Finding, ...]:
-        """The findings of one check."""
+        """Return the findings of one check."""
         return tuple(finding for finding in self.findings if finding.check == check)
 
 

@@ -53,7 +53,7 @@ def check_server(_subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def _judge_minor(major: int, minor: int) -> tuple[Severity, str | None]:
-    """Judge an old minor by its faults that can harm a queue. Newer minors of the same major do not have them."""
+    """Judge a minor version of PostgreSQL by its known bugs that can harm a queue, fixed in newer ones."""
     advice = f"Update the server to {major}.{CHECKS_MOVED_ROWS.get(major, 0)} or newer."
     if minor < RETURNS_NEW_ROWS.get(major, 0):
         return Severity.WARNING, (
@@ -199,7 +199,7 @@ def check_horizon(subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def _pin_severity(row: Row, limits: HealthLimits) -> Severity | None:
-    """The severity, or None: on a busy system, many transactions can pass within a minute."""
+    """Return how serious it is, or None if it is not: on a busy system, many transactions can pass within a minute."""
     state, seconds, transactions = row[4], row[6], row[7]
     most = limits.pinned_transactions
     if seconds is None:
@@ -237,7 +237,7 @@ def _pin(row: Row, severity: Severity) -> Finding:
 
 
 def _ending(kind: str, name: str) -> str:
-    """The statement that ends what holds rows back."""
+    """Return the statement that ends whatever keeps dead rows from being removed."""
     quoted = "'" + name.replace("'", "''") + "'"
     match kind:
         case "prepared transaction":

@@ -49,7 +49,7 @@ class Tuned:
 
 
 def change(schema: SchemaName, tuning: Tuning, *, is_wanted: bool, dry_run: bool) -> Steps[Tuned]:
-    """Turn the option on or off. Changes nothing if it already is."""
+    """Turn an option of the tables on or off. Changes nothing if it already is."""
     yield Transaction()
     yield checks.tuning_settings()
     deduplicates, size = yield from _examined(schema)

@@ -80,7 +80,7 @@ def check_waiting(subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def _fate(row: Row) -> str:
-    """Why jobs of this task may wait."""
+    """Return why due jobs of this task may wait."""
     _, _, _, is_known, alive, has_strangers = row
     if is_known:
         return "busy"
@@ -169,7 +169,10 @@ def check_recovery_locks(subject: Subject) -> Steps[Iterable[Finding]]:
 
 
 def _is_stranger(holder: LockHolder) -> bool:
-    """A sweep holds its lock in a short transaction; the watcher is the session of a registered worker."""
+    """True if this session should not hold the lock.
+
+    A sweep holds it in a short transaction; the worker that watches the others holds it in its registered session.
+    """
     is_long = holder.seconds is None or holder.seconds > HELD_SECONDS
     if holder.lock == "watch":
         return is_long and not holder.is_worker

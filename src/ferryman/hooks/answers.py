@@ -27,7 +27,7 @@ UNCHANGED: Literal[Unchanged.UNCHANGED] = Unchanged.UNCHANGED
 
 @dataclass(frozen=True, slots=True, init=False)
 class Continue(Generic[P_co]):
-    """Continue. A hook of `BeforeJobSchedule` can replace the payload: `Continue({"to": "a@b.c"})`."""
+    """A hook's answer: continue. A hook of `BeforeJobSchedule` can replace the payload: `Continue({"to": "a@b.c"})`."""
 
     payload: P_co = field(repr=False)
 
@@ -40,11 +40,11 @@ class Continue(Generic[P_co]):
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """Skip the step: a job that would run is completed without running, a job that would be added is not added."""
+    """A hook's answer: a job that would run is completed without running, a job that would be added is not added."""
 
 
 class Reject(msgspec.Struct, frozen=True):
-    """Reject the attempt, or refuse the job, with this message."""
+    """A hook's answer: the attempt fails, or the job is not added, with this message."""
 
     message: str
 
@@ -65,13 +65,13 @@ class JobRecoveryResult(Discreet, frozen=True):
     """The answer of a `JobRecovery` hook: call one of the four below. None is `Default()`."""
 
     Default: ClassVar[type[_Default]]
-    """Follow the configured recovery."""
+    """A hook's answer: recover the job as configured."""
     Reschedule: ClassVar[type[_Reschedule]]
-    """Unlock the job, to run at `run_at`; `attempts`, if given, replaces its count."""
+    """A hook's answer: unlock the job, to run at `run_at`; `attempts`, if given, replaces its count."""
     FailWithBackoff: ClassVar[type[_FailWithBackoff]]
-    """Count the attempt as failed: the job waits as after any other failure."""
+    """A hook's answer: count the attempt as failed; the job waits as after any other failure."""
     Skip: ClassVar[type[_Skip]]
-    """Leave the job locked. It does not count as recovered."""
+    """A hook's answer: leave the job locked. It does not count as recovered."""
 
     def __repr__(self) -> str:
         given = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__)
@@ -79,11 +79,11 @@ class JobRecoveryResult(Discreet, frozen=True):
 
 
 class _Default(JobRecoveryResult, frozen=True):
-    """Follow the configured recovery."""
+    """A hook's answer: recover the job as configured."""
 
 
 class _Reschedule(JobRecoveryResult, frozen=True):
-    """Unlock the job, to run at `run_at`; `attempts`, if given, replaces its count."""
+    """A hook's answer: unlock the job, to run at `run_at`; `attempts`, if given, replaces its count."""
 
     run_at: datetime
     attempts: int | None = None
@@ -95,11 +95,11 @@ class _Reschedule(JobRecoveryResult, frozen=True):
 
 
 class _FailWithBackoff(JobRecoveryResult, frozen=True):
-    """Count the attempt as failed: the job waits as after any other failure."""
+    """A hook's answer: count the attempt as failed; the job waits as after any other failure."""
 
 
 class _Skip(JobRecoveryResult, frozen=True):
-    """Leave the job locked. It does not count as recovered."""
+    """A hook's answer: leave the job locked. It does not count as recovered."""
 
 
 for _answer in (_Default, _Reschedule, _FailWithBackoff, _Skip):

@@ -1,4 +1,4 @@
-"""A registered handler: checked when it is registered, named in the log, and its errors contained."""
+"""A function that is called for an event: checked when it is registered, and its errors are caught and logged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ DEFAULT_TIMEOUT = timedelta(seconds=30)
 
 
 class Hook(msgspec.Struct, frozen=True):
-    """A handler of one event. The event's values are never logged, because a payload can be confidential."""
+    """A function that is called for one kind of event.
+
+    The event's values are never logged, because a payload can be confidential.
+    """
 
     event_name: str
     handler: Callable[[Any], Any]
@@ -43,7 +46,7 @@ class Hook(msgspec.Struct, frozen=True):
         return f"{self.event_name} hook {self.name}"
 
     def start(self, event: Observer) -> Awaitable[object] | None:
-        """Call the handler. Returns what is left to await, if it is async."""
+        """Call the handler. If it is async, return the awaitable that is left to run."""
         try:
             answer = self.handler(event)
         except BaseException as error:  # noqa: BLE001 - sys.exit() in a hook must not end the worker
@@ -52,7 +55,7 @@ class Hook(msgspec.Struct, frozen=True):
         return answer if inspect.isawaitable(answer) else None
 
     async def ask(self, event: Interceptor[E, R]) -> R:
-        """Return the handler's answer, or the event's substitute if the handler fails.
+        """Call the handler and return its answer, or the answer that the event prescribes if the handler fails.
 
         The handler is awaited in the task of the caller, so that context variables that it sets reach the job.
         """
@@ -128,13 +131,15 @@ class Hook(msgspec.Struct, frozen=True):
 
 
 def make_hook(event: type, handler: Callable[[Any], Any], timeout: timedelta | None = DEFAULT_TIMEOUT) -> Hook:
-    """Make a hook of this handler. Raises `ConfigurationError` if it could only fail."""
+    """Make a hook of a handler. Raises `ConfigurationError` if calling the handler could only fail."""
     if not callable(handler):
-        raise ConfigurationError(f"a hook must be a function, not {type(handler).__name__}")
+        raise ConfigurationError(f"a hook must be a function, not {type(handler).__name__}. It was not registered.")
     is_async = _is(inspect.iscoroutinefunction, handler)
     made = Hook(event.__name__, handler, _name(handler), is_async, _seconds(timeout))
     if _is(inspect.isgeneratorfunction, handler) or _is(inspect.isasyncgenfunction, handler):
-        raise ConfigurationError(f"{made} contains yield, so calling it would do nothing; use return")
+        raise ConfigurationError(
+            f"{made} contains yield, so calling it would do nothing. It was not registered; use return instead."
+        )
     _check_parameters(made)
     return made
 
@@ -144,7 +149,8 @@ def _seconds(timeout: timedelta | None) -> float | None:
         return None
     if not isinstance(timeout, timedelta) or timeout <= timedelta():
         raise ConfigurationError(
-            f"the timeout of a hook is a timedelta above zero, or None for no limit; got {timeout!r}"
+            f"the timeout of a hook is a timedelta above zero, or None for no limit; got {timeout!r}. The hook was not "
+            f"registered."
         )
     return timeout.total_seconds()
 
@@ -157,7 +163,9 @@ def _check_parameters(made: Hook) -> None:
     try:
         signature.bind(object())
     except TypeError as error:
-        raise ConfigurationError(f"{made} must take one argument, the event: {error}") from None
+        raise ConfigurationError(
+            f"{made} must take one argument, the event ({error}). It was not registered."
+        ) from None
 
 
 def _is(test: Callable[[object], bool], handler: object) -> bool:
@@ -195,7 +203,10 @@ def _described(error: BaseException) -> str:
 
 
 def _cancellations() -> int:
-    """How often this task was cancelled. If a hook raises a cancellation without one, it came from elsewhere."""
+    """Return how often the current task was cancelled.
+
+    If the number has not changed and a hook raises `CancelledError`, the cancellation was not meant for this task.
+    """
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

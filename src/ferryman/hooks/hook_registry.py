@@ -1,4 +1,4 @@
-"""The registry of handlers by event, and how handlers are called."""
+"""The registry of hooks: stores which functions to call for each event, and calls them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _cancelled: set[asyncio.Future[BaseException | None]] = set()
 
 
 class Plugin(Protocol):
-    """A set of hooks that belong together."""
+    """A set of hooks that are registered together; see `HookRegistry.add_plugin`."""
 
     def register(self, hooks: HookRegistry) -> None:
         """Add the hooks with `hooks.on`."""
@@ -46,7 +46,7 @@ class Decorator(Protocol[E, R]):
 
 
 class HookRegistry:
-    """Handlers by event, in the order of registration.
+    """The functions to call for each event, in the order of registration.
 
         hooks = HookRegistry()
 
@@ -97,13 +97,15 @@ class HookRegistry:
         return register
 
     def add_plugin(self, plugin: Plugin) -> None:
-        """Let a plugin register its hooks, after those that are registered already."""
+        """Register the hooks of a plugin, by calling its `register`. They come after those registered before."""
         if isinstance(plugin, type) or not callable(getattr(plugin, "register", None)):
-            raise ConfigurationError("a plugin must be an object with a method register(hooks)")
+            raise ConfigurationError(
+                "a plugin must be an object with a method register(hooks), and not a class. Nothing was registered."
+            )
         plugin.register(self)
 
     def merged(self, *others: HookRegistry) -> HookRegistry:
-        """Return a new registry with these hooks, then those of the others. Each registry counts once."""
+        """Return a new registry with these hooks, then those of the others. A registry given twice counts once."""
         result = HookRegistry()
         for registry in dict.fromkeys((self, *others)):
             for event, hooks in registry._hooks.items():  # noqa: SLF001 - of the same class
@@ -111,7 +113,7 @@ class HookRegistry:
         return result
 
     def copy(self) -> HookRegistry:
-        """Return a new registry with the same hooks. Later registrations do not reach the other."""
+        """Return a new registry with the same hooks. A hook added to one of the two later is not added to the other."""
         return self.merged()
 
     @property
@@ -142,7 +144,7 @@ class HookRegistry:
             await _wait_for(started, within)
 
     def emit_blocking(self, event: Observer) -> None:
-        """Like `emit`, in blocking code. Async handlers cannot be awaited there: they are skipped, and logged."""
+        """Like `emit`, for blocking code. Async handlers cannot be awaited there: each is skipped and logged."""
         for hook in self._of(event):
             if hook.is_async:
                 hook.log(hook.needs_a_loop())
@@ -151,7 +153,10 @@ class HookRegistry:
                 hook.log(hook.needs_a_loop())
 
     async def intercept(self, event: Interceptor[E, R]) -> R:
-        """Ask the handlers one by one until one decides. Their errors are logged; the event knows what follows."""
+        """Call the handlers one by one until one makes a final decision, and return the decision.
+
+        Their errors are logged; the event's `after_error` gives the answer in place of a handler that failed.
+        """
         for hook in self._of(event):
             answer = await hook.ask(event)
             following = event.after(answer)
@@ -161,7 +166,7 @@ class HookRegistry:
         return event.undecided()
 
     def intercept_blocking(self, event: Interceptor[E, R]) -> R:
-        """Like `intercept`, in blocking code. Raises `ConfigurationError` if a handler is async, before calling any."""
+        """Like `intercept`, for blocking code. An async handler raises `ConfigurationError` before any is called."""
         hooks = self._of(event)
         for hook in hooks:
             if hook.is_async:
@@ -220,7 +225,7 @@ def _discard_after(left: Awaitable[object], _: object) -> None:
 
 
 async def _end(left: Awaitable[object]) -> BaseException | None:
-    """Return how a handler ended. Raised in a task, `sys.exit()` would stop the event loop."""
+    """Await a handler, and return its error, if any. Raised in a task, `sys.exit()` would stop the event loop."""
     try:
         await left
     except GeneratorExit:
@@ -233,4 +238,7 @@ async def _end(left: Awaitable[object]) -> BaseException | None:
 def _check_event(event: object) -> None:
     is_event = inspect.isclass(event) and issubclass(event, (Observer, Interceptor))
     if not is_event or event in (Observer, Interceptor):
-        raise ConfigurationError(f"hooks are registered for an event such as JobFail, not for {event!r}")
+        raise ConfigurationError(
+            f"hooks are registered for an event such as JobFail, not for {event!r}. Nothing was registered. The events "
+            f"are in ferryman.hooks."
+        )

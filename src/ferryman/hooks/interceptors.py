@@ -1,4 +1,4 @@
-"""The events that hooks decide, each with its rules for answers and errors."""
+"""The events about which hooks decide: which answers each takes, and what happens if a hook fails."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class BeforeJobRun(Interceptor["BeforeJobRun", HookResult], frozen=True, kw_only
         return _is_verdict(answer)
 
     def undecided(self) -> HookResult:
-        """The job runs."""
+        """Return the answer for the case that no hook decides: the job runs."""
         return Continue()
 
     def after_error(self, message: str) -> HookResult:
-        """The attempt fails."""
+        """Return the answer in place of a hook that failed: the attempt fails."""
         return Reject(message)
 
     def after(self, answer: HookResult) -> Self | None:
-        """The first `Skip` or `Reject` is final."""
+        """Return the event for the next hook; None after the first `Skip` or `Reject`, which is final."""
         return self if isinstance(answer, Continue) else None
 
 
@@ -74,15 +74,15 @@ class AfterJobRun(Interceptor["AfterJobRun", HookResult], frozen=True, kw_only=T
         return _is_verdict(answer)
 
     def undecided(self) -> HookResult:
-        """The outcome stands."""
+        """Return the answer for the case that no hook decides: the outcome stands."""
         return Continue()
 
     def after_error(self, message: str) -> HookResult:  # noqa: ARG002 - it is in the log
-        """The outcome stands, unless another hook decides."""
+        """Return the answer in place of a hook that failed: the outcome stands, unless another hook decides."""
         return Continue()
 
     def after(self, answer: HookResult) -> Self | None:
-        """The first `Skip` or `Reject` is final."""
+        """Return the event for the next hook; None after the first `Skip` or `Reject`, which is final."""
         return self if isinstance(answer, Continue) else None
 
 
@@ -110,12 +110,12 @@ class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult], frozen=True, kw
         return isinstance(answer, JobRecoveryResult) and type(answer) is not JobRecoveryResult
 
     def meant(self, answer: object) -> object:
-        """A class stands for its only value, as in Rust: `JobRecoveryResult.Skip` is `JobRecoveryResult.Skip()`."""
+        """Let a hook return a class for its only value, as in Rust: `JobRecoveryResult.Skip` for `….Skip()`."""
         single = (JobRecoveryResult.Default, JobRecoveryResult.FailWithBackoff, JobRecoveryResult.Skip)
         return answer() if isinstance(answer, type) and answer in single else answer
 
     def objection(self, answer: JobRecoveryResult) -> str | None:
-        """A job is not rescheduled to run with no attempt left."""
+        """Refuse to reschedule a job with no attempt left."""
         given = answer.attempts if isinstance(answer, JobRecoveryResult.Reschedule) else None
         if given is None or given < self.job.max_attempts:
             return None
@@ -125,15 +125,15 @@ class JobRecovery(Interceptor["JobRecovery", JobRecoveryResult], frozen=True, kw
         )
 
     def undecided(self) -> JobRecoveryResult:
-        """The job is recovered as configured."""
+        """Return the answer for the case that no hook decides: the job is recovered as configured."""
         return JobRecoveryResult.Default()
 
     def after_error(self, message: str) -> JobRecoveryResult:  # noqa: ARG002 - it is in the log
-        """The job is recovered as configured, unless another hook decides."""
+        """Return the answer in place of a hook that failed: recover as configured, unless another hook decides."""
         return JobRecoveryResult.Default()
 
     def after(self, answer: JobRecoveryResult) -> Self | None:
-        """Any answer but `Default` is final."""
+        """Return the event for the next hook; None after any answer but `Default`, which is final."""
         return self if isinstance(answer, JobRecoveryResult.Default) else None
 
 
@@ -155,15 +155,15 @@ class BeforeJobSchedule(Interceptor["BeforeJobSchedule", JobScheduleResult], fro
         return isinstance(answer, (Continue, Skip, Reject))
 
     def undecided(self) -> JobScheduleResult:
-        """The job is added with its current payload."""
+        """Return the answer for the case that no hook decides: the job is added with its current payload."""
         return Continue(self.payload)
 
     def after_error(self, message: str) -> JobScheduleResult:
-        """Nothing is added."""
+        """Return the answer in place of a hook that failed: nothing is added."""
         return Reject(message)
 
     def after(self, answer: JobScheduleResult) -> Self | None:
-        """The next hook sees the payload of this one; the first `Skip` or `Reject` is final."""
+        """Return the event for the next hook, with the new payload; None after `Skip` or `Reject`, which are final."""
         if not isinstance(answer, Continue):
             return None
         return self if answer.payload is UNCHANGED else replace(self, payload=answer.payload)

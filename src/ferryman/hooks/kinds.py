@@ -1,4 +1,4 @@
-"""The two kinds of events: observers, which hooks watch, and interceptors, which hooks decide."""
+"""The two kinds of events: those that hooks only watch, and those about which hooks decide."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ R = TypeVar("R")
 
 
 class Observer(Discreet, frozen=True):
-    """An event that hooks observe. What they return is ignored."""
+    """The base class of events that hooks only watch. What they return is ignored."""
 
 
 class Interceptor(Discreet, Generic[E, R], frozen=True):
-    """An event that hooks decide by their answer.
+    """The base class of events about which hooks decide, by what they return.
 
     E: the type of the event, so that type checkers know what its hooks receive
     R: the answers of its hooks; None stands for the answer that changes nothing
@@ -38,21 +38,21 @@ class Interceptor(Discreet, Generic[E, R], frozen=True):
         """True if this is a valid answer to the event."""
 
     def meant(self, answer: object) -> object:
-        """The answer that a hook meant, if it used a short form."""
+        """Return the answer that a hook meant, if it used a short form."""
         return answer
 
     def objection(self, answer: R) -> str | None:  # noqa: ARG002 - for events that have one
-        """Why this answer does not fit this event; None if it fits."""
+        """Return why this answer does not fit this event; None if it fits."""
         return None
 
     @abstractmethod
     def undecided(self) -> R:
-        """The answer if no hook decides."""
+        """Return the answer for the case that no hook decides."""
 
     @abstractmethod
     def after_error(self, message: str) -> R:
-        """The answer that replaces that of a hook that failed."""
+        """Return the answer that replaces that of a hook that failed."""
 
     @abstractmethod
     def after(self, answer: R) -> Self | None:
-        """The event that the next hook is asked about; None if the answer is final."""
+        """Return the event that the next hook is asked about; None if the answer is final."""

@@ -1,4 +1,4 @@
-"""Reports events to hooks in tasks of its own, so that a slow hook delays no outcome, sweep or crontab."""
+"""Calls hooks in asyncio tasks of their own, so that a slow hook does not delay the work that it watches."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Telling(Generic[T]):
 
     @property
     def untold(self) -> int:
-        """How many items wait or are being reported."""
+        """The number of items that wait or are being reported."""
         return len(self._waiting) + len(self._tellers)
 
     def put(self, items: Iterable[T]) -> None:
-        """Report these items soon."""
+        """Queue these items, to be reported soon."""
         self._waiting.extend(items)
         if self._waiting:
             self._all_told.clear()

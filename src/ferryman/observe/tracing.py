@@ -126,7 +126,7 @@ class OpenTelemetry:
 
 
 class _Sending:
-    """The span of adding jobs."""
+    """The span that covers adding jobs."""
 
     def __init__(self, jobs: Sequence[NewJob], span: Span) -> None:
         self.jobs = jobs
@@ -136,7 +136,7 @@ class _Sending:
         return self
 
     def added(self, job: Job) -> None:
-        """Note the id of the job, which was not known before."""
+        """Add the id of the job to the span. It was not known before."""
         self._span.set_attribute("messaging.message.id", str(job.id))
 
     def __exit__(self, *error: object) -> None:

@@ -1,8 +1,8 @@
 """The SQL statements about jobs and workers: one `.sql` file each, and a function that makes a `Call` of it.
 
-A folder holds the statements of one room: `claim`, `settle` and `attempt` serve a worker's jobs, `beat` and `sweep`
-serve recovery, `jobs` and `schedules` serve clients, `checks` serves health. `parts` holds text that several files
-include. `python -m ferryman.queries` lists all of these, and prints any of them as it is sent.
+A folder holds the statements of one part of Ferryman: `claim`, `settle` and `attempt` serve a worker's jobs, `beat` and
+`sweep` serve recovery, `jobs` and `schedules` serve clients, `checks` serves health. `parts` holds text that several
+files include. `python -m ferryman.queries` lists all of these, and prints any of them as it is sent.
 
 Other statements are beside the code that sends them: in `schema` those that install and upgrade it, in `database` those
 that set up connections and transactions, in `cli/bench` those of the benchmark.

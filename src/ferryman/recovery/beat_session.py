@@ -118,7 +118,7 @@ def _new_key() -> int:
 
 
 def _until_silent(conversation: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-    """The same conversation with the server, which fails if the server is silent for too long.
+    """Wrap psycopg's exchange with the server, so that it fails if the server is silent for too long.
 
     The limit holds for each round trip; a statement that is prepared takes two.
     """

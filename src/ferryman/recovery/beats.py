@@ -96,7 +96,8 @@ class Beats:
         self._log = ObservationLog(rhythm, clock)
         self._held_watch = HeldLock(
             "the advisory lock of the watcher",
-            "no worker can watch the sessions of others, so dead workers are found only by their silence",
+            "no worker can watch the sessions of others, so dead workers are found only by missing heartbeats, which "
+            "takes longer",
             clock,
         )
         self._session: BeatSession | None = None
@@ -148,7 +149,8 @@ class Beats:
         self._thread.join(seconds)
         if self._thread.is_alive():
             logger.warning(
-                "worker %s could not deregister: no answer from the database; another worker will sweep it",
+                "worker %s ended, but could not deregister, because the database did not answer; another worker will "
+                "declare it dead and recover any jobs that it still holds",
                 self.worker_id,
                 extra={"event": "goodbye_timed_out", "worker_id": self.worker_id},
             )
@@ -178,7 +180,8 @@ class Beats:
             except Exception:
                 # A bug here or in a callback. Without heartbeats, the worker would be declared dead.
                 logger.exception(
-                    "heartbeat thread hit an unexpected error; continuing", extra={"event": "beats_met_error"}
+                    "the worker's heartbeat thread met an unexpected error; it continues with the next heartbeat",
+                    extra={"event": "beats_met_error"},
                 )
                 pause = self._rhythm.tick
         self._leave()
@@ -260,7 +263,9 @@ class Beats:
             return self._state()
         except Exception:
             logger.exception(
-                "could not read the worker's state; continuing without it", extra={"event": "beats_met_error"}
+                "could not read what this worker is doing (its jobs, memory and event loop); sending the heartbeat "
+                "without these figures",
+                extra={"event": "beats_met_error"},
             )
             return None
 
@@ -275,7 +280,8 @@ class Beats:
             return
         if ended:
             logger.warning(
-                "ended the session of a hung watcher; another worker takes over",
+                "the watcher, the worker that finds dead ones, hangs and is not registered any more; ended its "
+                "database session, so that another worker becomes the watcher",
                 extra={"event": "hung_watcher_ended"},
             )
 

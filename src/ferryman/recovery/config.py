@@ -46,7 +46,8 @@ class RecoverySettings:
     heartbeat_interval: time between two heartbeats [1 second to 2 minutes]
     sweep_interval: time between two sweeps [1 second to 10 minutes]
     sweep_threshold: a worker that is silent for longer is dead [1 second to 2 hours]; at least two heartbeats
-    recovery_delay: how long a requeued job waits before it runs again [0 to 24 hours]
+    recovery_delay: how long a requeued job waits before it runs again [0 to 24 hours]; a worker that is given no
+        recovery settings uses 0
     resilient_sweep_threshold_multiplier: factor on `sweep_threshold` for a worker that holds a resilient job
     resilient_job_flags: a job with any of these flags is resilient
     lost_session_grace: how long after its session is lost a worker is declared dead; 0.1 seconds to 1 hour. None: a
@@ -93,14 +94,14 @@ class RecoverySettings:
             object.__setattr__(self, "claimed_threshold", self._usual_claimed_threshold())
         problems = [*self._problems()]
         if problems:
-            raise ConfigurationError("; ".join(f"worker_recovery.{problem}" for problem in problems))
+            raise ConfigurationError("; ".join(f"recovery.{problem}" for problem in problems))
         object.__setattr__(self, "resilient_job_flags", tuple(dict.fromkeys(self.resilient_job_flags)))
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """A sentence for each setting that is allowed but outside its usual bounds."""
         return tuple(
-            f"worker_recovery.{name} is {_shown(value)}; usual are {_shown(least)} to {_shown(most)}"
+            f"recovery.{name} is {_shown(value)}, outside the usual range of {_shown(least)} to {_shown(most)}"
             for name, (least, most) in _USUAL_SPANS.items()
             if not least <= (value := getattr(self, name)) <= most
         )
@@ -339,4 +340,4 @@ def _refuse_unknown(choices: RecoveryChoices) -> None:
 
             close = get_close_matches(name, names, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
-            raise ConfigurationError(f"unknown setting {name!r} of worker_recovery; {hint}")
+            raise ConfigurationError(f"unknown setting {name!r} of WorkerRecoveryConfig; {hint}")

@@ -22,7 +22,7 @@ logger = logging.getLogger("ferryman.recovery")
 
 
 class ForeignSweepers:
-    """Knows which workers of other programs were registered at the last look.
+    """Remembers which workers of other programs were registered at the last look.
 
     beat: seconds until the next heartbeat is due
     """
@@ -49,9 +49,10 @@ class ForeignSweepers:
         self.beat = self._rhythm.tick if found else self._rhythm.beat
         if found - self._known and self.beat < self._rhythm.beat:
             logger.warning(
-                "workers of another program are registered here (%s), and may sweep this one after a threshold that is "
-                "not known; sending a heartbeat every %g s while they are. Their sweep_threshold must be longer than "
-                "that; set heartbeat_interval to at most half of it, so that this worker is safe when they start, too",
+                "workers of another program are registered in this schema (%s), and may declare this worker dead after "
+                "a time that is unknown here, their sweep_threshold; sending a heartbeat every %g s while they are "
+                "registered. Their sweep_threshold must be longer than that; set this worker's heartbeat_interval to "
+                "at most half of it, so that it is safe from the moment they start",
                 ", ".join(sorted(found)),
                 self.beat,
                 extra={"event": "foreign_sweepers", "count": len(found)},

@@ -33,13 +33,16 @@ class ObservationLog:
         now = self._clock()
         if seconds > self._observed:
             if self._is_blind:
-                logger.info("heartbeats can be observed again", extra={"event": "observation_works_again"})
+                logger.info(
+                    "this worker can observe the heartbeats of other workers again, and find dead ones",
+                    extra={"event": "observation_works_again"},
+                )
             self._observed, self._since, self._is_blind = seconds, now, False
         elif not self._is_blind and now - self._since >= BLIND_SECONDS:
             self._is_blind = True
             logger.warning(
-                "no heartbeat could be observed for %.0f s: the database answers too rarely; this worker finds no dead "
-                "workers until it answers",
+                "this worker could not observe the heartbeats of other workers for %.0f s, because the answers of the "
+                "database are too far apart; it finds no dead workers until they come faster",
                 now - self._since,
                 extra={"event": "observation_failed", "seconds": now - self._since},
             )
@@ -57,8 +60,9 @@ class ObservationLog:
             return
         self._has_warned_of_grace = True
         logger.warning(
-            "lost_session_grace is %g s, but the database takes %.3g s to answer: a worker that loses its connection "
-            "cannot return in time and is declared dead; set lost_session_grace to at least %.2g s, or to None",
+            "recovery.lost_session_grace is %g s, but the database takes %.3g s to answer: a worker that loses its "
+            "connection cannot reconnect in time and is declared dead; set lost_session_grace to at least %.2g s, or "
+            "to None",
             self._rhythm.grace,
             round_trip,
             least,
@@ -96,13 +100,13 @@ class HeldLock:
             return
         self._named = holder.pid
         logger.warning(
-            "%s has been held for %.0f s by process %d of the server (application %r, role %r): %s; end it with "
-            "select pg_terminate_backend(%d)",
-            self._lock,
-            self._clock() - self._since,
+            "a database session (pid %d, application %r, role %r) has held %s for %.0f s; as long as it does, %s. If "
+            "it does not end by itself, end it: select pg_terminate_backend(%d)",
             holder.pid,
             holder.application_name,
             holder.role,
+            self._lock,
+            self._clock() - self._since,
             self._meaning,
             holder.pid,
             extra={

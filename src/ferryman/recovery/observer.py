@@ -190,16 +190,16 @@ class SilenceObserver:
         ]
 
     def could_not_look(self) -> None:
-        """Note that the database did not answer, or that the connection is a new one."""
+        """Note a gap in the observation: the database did not answer, or the connection is a new one."""
         self._time.interrupt()
         self._lost.clear()
 
     def asked(self, *, sent: float, received: float) -> None:
-        """Note that the database has answered a statement that was no look."""
+        """Note the answer to another statement than a look: it shows that the database is not held up."""
         self._time.asked(sent=sent, received=received)
 
     def looked(self, signs: Sequence[Sign], *, is_full: bool, sent: float, received: float) -> list[Dead]:
-        """Return the dead workers after a look. Only a full look shows workers with old heartbeats."""
+        """Take the findings of a look, and return the dead workers. Only a full look shows old heartbeats."""
         if not self._time.looked(sent=sent, received=received):
             self._lost.clear()
         missed = [replace(sign, noted_silence=0.0) for sign in signs if sign.has_lost_session]

@@ -42,7 +42,7 @@ def jobs_to_report(hooks: HookRegistry, job_ids: Sequence[int]) -> Steps[Mapping
 
 
 def report(hooks: HookRegistry, events: Iterable[Observer]) -> Steps[None]:
-    """Report events to hooks one after the other, each within a limit. Nothing may be locked."""
+    """Report events to hooks one after the other, each within a limit. Call it while no row is locked."""
     for event in events:
         yield Emit(hooks, event, OBSERVER_LIMIT)
 
@@ -67,7 +67,7 @@ def sweep_events(
     """
     if result.skipped_job_ids:
         logger.warning(
-            "left %d jobs of dead workers %s locked, as JobRecovery hooks decided: %s",
+            "%d jobs of dead workers %s stay locked, because JobRecovery hooks returned Skip: jobs %s",
             len(result.skipped_job_ids),
             ", ".join(sorted(still_holding)),
             _listed(result.skipped_job_ids),
@@ -78,13 +78,12 @@ def sweep_events(
     if not result.recoveries and not recovered_workers:
         return
     words = Counter(recovery.decision for recovery in result.recoveries)
-    listed = ", ".join(f"{count} {word}" for word, count in words.items()) or "they held none"
-    swept = f"swept dead workers {', '.join(recovered_workers)}" if recovered_workers else "swept"
+    listed = ", ".join(f"{count} {word}" for word, count in words.items())
     logger.warning(
-        "%s: recovered %s (%s)",
-        swept,
+        "recovered %s of %s (%s)",
         "1 job" if result.recovered_count == 1 else f"{result.recovered_count:,} jobs",
-        listed,
+        f"dead workers {', '.join(recovered_workers)}" if recovered_workers else "dead or silent workers",
+        f"decisions: {listed}" if listed else "they held none",
         extra={"event": "jobs_recovered", "count": result.recovered_count},
     )
     if hooks.wants(WorkerRecovered):
@@ -139,7 +138,11 @@ class DeadAttempts(msgspec.Struct, frozen=True):
                 if trace is not None and len(job.payload_json) <= LARGEST:
                     payloads[job.id] = with_died(job.payload_json, trace)
         except Exception:
-            logger.exception("tracing of attempts that died failed", extra={"event": "tracing_failed"})
+            logger.exception(
+                "the tracing library raised an error about jobs of dead workers; the jobs are recovered, but spans of "
+                "their interrupted attempts may be missing",
+                extra={"event": "tracing_failed"},
+            )
         return cls(spans, payloads)
 
     def payload_of(self, job_id: int) -> Mapping[str, str]:
@@ -154,4 +157,9 @@ class DeadAttempts(msgspec.Struct, frozen=True):
                 try:
                     self.spans[job_id].end("died", error)
                 except Exception:
-                    logger.exception("tracing of attempts that died failed", extra={"event": "tracing_failed"})
+                    logger.exception(
+                        "the tracing library raised an error about job %d of a dead worker; the job is recovered, but "
+                        "the span of its interrupted attempt may be missing",
+                        job_id,
+                        extra={"event": "tracing_failed", "job_id": job_id},
+                    )

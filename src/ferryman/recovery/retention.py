@@ -35,7 +35,7 @@ def prune(schema_name: str, settings: RecoverySettings, *, batch: int = BATCH) -
     """
 
     def delete_old(retention: timedelta | None, delete: Callable[[float, int], Call]) -> Steps[int]:
-        """`delete` takes the age in seconds and the largest id of the last batch."""
+        """Delete records of one kind; `delete` takes the age in seconds and the largest id of the last batch."""
         if retention is None:
             return 0
         age = retention.total_seconds()

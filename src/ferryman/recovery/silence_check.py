@@ -65,7 +65,8 @@ def still_silent(suspects: Mapping[str, int], clock: Callable[[], float], *, not
             has_logged = True
             longest = max(2 * sign.beat_interval - sign.noted_silence for sign in signs)
             logger.info(
-                "watching %d silent workers for up to %.0f s before they are swept; to sweep a worker at once, name it",
+                "watching %d silent workers for up to %.0f s: one that is alive sends a heartbeat in that time, and "
+                "the others are declared dead. To recover the jobs of a worker at once, name the worker",
                 len(signs),
                 longest,
                 extra={"event": "sweep_watches", "count": len(signs), "seconds": longest},

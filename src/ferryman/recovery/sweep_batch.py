@@ -82,7 +82,8 @@ def ask_hooks(sweep: Sweep, batch: SweepBatch) -> Steps[Answers]:
     for row in rows:
         if answers and time.monotonic() > end:
             logger.warning(
-                "JobRecovery hooks are slow; %d jobs wait for the next sweep",
+                "the JobRecovery hooks are too slow; %d jobs of dead workers stay locked until a later sweep asks "
+                "about them",
                 len(rows) - len(answers),
                 extra={"event": "recovery_hooks_slow", "count": len(rows) - len(answers)},
             )

@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """How to sweep.
+    """The settings and the parts of one sweep.
 
     schema_name: the schema to sweep
     settings: thresholds and policies

@@ -105,7 +105,7 @@ def _begin(sweep: Sweep) -> Steps[bool]:
 
 
 def _begin_again(sweep: Sweep) -> Steps[bool]:
-    """Take the lock again. Another sweep may have come in between; if it finds nothing, it does not take long."""
+    """Take the sweep lock again. Another sweep may have come in between; if it finds nothing, it does not take long."""
     for _ in range(LOCK_ATTEMPTS):
         is_alone = yield from _begin(sweep)
         if is_alone:
@@ -189,7 +189,8 @@ def _recover_single(sweep: Sweep, workers: Sequence[DeadWorker], progress: Sweep
             progress.after = job_id
             progress.unreadable.append(job_id)
             logger.error(  # noqa: TRY400 - what PostgreSQL says is all there is to say
-                "could not recover job %d; it stays locked by its dead worker until its row is corrected: %s",
+                "could not recover job %d, because PostgreSQL rejects a value in its row; it stays locked until you "
+                "correct the row, and other jobs are recovered: %s",
                 job_id,
                 message_of(error),
                 extra={"event": "job_not_recovered", "job_id": job_id},

@@ -184,8 +184,8 @@ class WatchRole:
             self._stands_back, self._waits_for_sweep = TICKS_WITHOUT_SWEEPS, True
             self._reported.clear()
             logger.warning(
-                "dead workers %s were not swept within %.1f s: the event loop is blocked, or the sweep hangs or fails; "
-                "leaving the watcher's role to another worker",
+                "this worker found dead workers %s, but did not recover their jobs within %.1f s: its event loop is "
+                "blocked, or the recovery hangs or fails; leaving it to another worker",
                 ", ".join(unswept),
                 patience,
                 extra={"event": "watch_given_up", "count": len(unswept)},

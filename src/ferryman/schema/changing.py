@@ -58,7 +58,7 @@ def change(
     tries_of_a_table: int | None = None,
     command: str = "ferryman migrate",
 ) -> Steps[R]:
-    """Run `apply` in one transaction, one change at a time. Collisions with other migrators are retried.
+    """Change a schema with `apply`, in one transaction. Only one program at a time does so; collisions are retried.
 
     apply: makes the change; its facts stay true until the transaction ends
     tries_of_a_table: how often to ask for a table that is in use; None for the usual number

@@ -1,4 +1,4 @@
-"""Graphile Worker's schema as Ferryman relies on it: revisions, and the names of its objects."""
+"""What Ferryman relies on in Graphile Worker's schema: its revisions, and the names of its objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Ferryman's own migrations: numbered extensions of Graphile's schema, recorded in a ledger of our own, removable."""
+"""Ferryman's own migrations (extensions): they add objects to Graphile's schema, and can all be undone.
+
+A table of our own (the ledger) records them.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ LATEST_EXTENSION = EXTENSIONS[-1].id
 
 
 def has_given_way(facts: Facts) -> bool:
-    """True if the shared objects were dropped so that a Rust worker makes its own, and none has done so yet."""
+    """True if `give_way` dropped our copies of a Rust worker's objects, and no Rust worker has made its own yet."""
     is_recorded = any(extension.id == SHARED.id for extension in facts.extensions)
     return is_recorded and RUST_WORKERS not in facts.relations
 
@@ -122,7 +125,7 @@ def install_extensions(facts: Facts, *, only_needed: bool = False) -> Steps[None
 
 
 def drop_extensions(facts: Facts, *, keep_shared: bool) -> Steps[tuple[str, ...]]:
-    """Drop what our extensions made, newest first, and the ledger. Returns the names of the dropped objects.
+    """Drop what our migrations made, newest first, and their record. Returns the names of the dropped objects.
 
     keep_shared: True to leave the objects of the shared extension
     """

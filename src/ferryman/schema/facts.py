@@ -1,4 +1,4 @@
-"""The facts about a schema, read from the catalogue and the two ledgers. `status` judges them."""
+"""Reads what a schema contains, from PostgreSQL's catalogue and the two tables of migrations. `status` judges it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LEDGER_COLUMNS = {"id", "ts"}
 
 
 class AppliedMigration(msgspec.Struct, frozen=True):
-    """One row of Graphile's ledger."""
+    """One migration of Graphile Worker, from its table of migrations (the ledger)."""
 
     id: int
     is_breaking: bool | None
@@ -44,7 +44,7 @@ class AppliedMigration(msgspec.Struct, frozen=True):
 
 
 class AppliedExtension(msgspec.Struct, frozen=True):
-    """One row of our own ledger."""
+    """One migration of Ferryman, from its own table of migrations."""
 
     id: int
     name: str
@@ -52,7 +52,7 @@ class AppliedExtension(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that the catalogue and the two ledgers hold about a schema."""
+    """What a schema contains, by PostgreSQL's catalogue and the two tables of migrations (ledgers)."""
 
     schema: SchemaName
     server_version: int
@@ -67,7 +67,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_ledger(self) -> bool:
-        """True if there is a table of the ledger's name, whether it is Graphile's or not."""
+        """True if a table has the name of Graphile's table of migrations, whether it is Graphile's or not."""
         return LEDGER in self.relations
 
     @property

@@ -21,15 +21,15 @@ class MigrationUnderWayError(IncompatibleSchemaError):
 
 
 class GivenWayError(IncompatibleSchemaError):
-    """The schema has given way: our copies of Rust's objects are gone, and Rust has not made its own yet."""
+    """The schema waits for a Rust worker to migrate it, since `give_way` dropped our copies of its objects."""
 
 
 def given_way(facts: Facts) -> SchemaError:
-    """The error for a schema that has given way, and that no Rust worker has migrated since."""
+    """The error for a schema that waits for a Rust worker's migration after `give_way`."""
     return GivenWayError(
         f"the schema {facts.schema} has given way to a Rust worker, which has not migrated it yet: the table "
-        f"{RUST_WORKERS} and its functions are missing. Start the Rust worker, and Ferryman's workers after it. If "
-        f"there is none to start, `ferryman migrate` puts Ferryman's copies back."
+        f"{RUST_WORKERS} and its functions are missing. Nothing was changed. Start the Rust worker, and "
+        f"Ferryman's workers after it. If there is none to start, `ferryman migrate` puts Ferryman's copies back."
     )
 
 
@@ -37,7 +37,7 @@ def server_too_old(facts: Facts) -> SchemaError:
     """The error for a server older than Ferryman needs."""
     return UnsupportedServerError(
         f"Ferryman needs PostgreSQL {OLDEST_SERVER // _MAJOR} or newer; this server is "
-        f"{_release(facts.server_version)}. Nothing was changed."
+        f"{_release(facts.server_version)}. Nothing was changed. Upgrade the server, or use another."
     )
 
 

@@ -1,4 +1,4 @@
-"""Judges a schema: whose objects it holds, and whether this version of Ferryman can use it.
+"""Judges a schema: which program's objects it holds, and whether this version of Ferryman can use it.
 
 `problem_of` decides: a breaking revision of Graphile's schema that is newer than ours is refused, a newer extension of
 Ferryman's own is a warning.
@@ -85,7 +85,7 @@ def inspect(schema: SchemaName) -> Steps[SchemaStatus]:
 
 
 def judge(facts: Facts) -> SchemaStatus:
-    """Return the status that these facts amount to."""
+    """Judge a schema by what was read about it."""
     return SchemaStatus(
         schema=facts.schema.name,
         layout=layout_of(facts),
@@ -100,7 +100,7 @@ def judge(facts: Facts) -> SchemaStatus:
 
 
 def layout_of(facts: Facts) -> Layout:
-    """Return whose objects the schema holds."""
+    """Return the program whose objects the schema holds."""
     if not facts.exists:
         return Layout.MISSING
     if collisions_of(facts):

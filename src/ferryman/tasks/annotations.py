@@ -18,7 +18,7 @@ _MENTIONS_CONTEXT = re.compile(rf"\b{WorkerContext.__name__}\b")
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function; names that cannot be resolved stay text."""
+    """Return the signature of a function; annotations that cannot be resolved stay text."""
     if sys.version_info >= (3, 14):
         from annotationlib import Format  # noqa: PLC0415 - new in 3.14
 
@@ -27,7 +27,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def resolved(annotation: object, function: Callable[..., Any], near: Mapping[str, Any] | None) -> Any:
-    """The annotation as a type; `NameError` if it names something that does not exist, or not yet.
+    """Turn an annotation into a type; `NameError` if it names something that does not exist, or not yet.
 
     near: names beyond the function's module, such as those of the function that a task is defined in
     """

@@ -81,7 +81,7 @@ def naming(parameter: Parameter) -> Iterator[None]:
 
 
 def type_info(type_: Any) -> types.Type:
-    """The description of a type by msgspec."""
+    """Return msgspec's description of a type."""
     try:
         return types.type_info(type_)
     except TypeError as error:
@@ -89,7 +89,7 @@ def type_info(type_: Any) -> types.Type:
 
 
 def _undecodable(info: types.Type, seen: set[int]) -> Iterator[str]:
-    """The names of types within `info` that neither msgspec nor its hook knows."""
+    """Return the names of types within `info` that neither msgspec nor its hook knows."""
     if id(info) in seen:
         return
     seen.add(id(info))
@@ -113,6 +113,6 @@ _fields = Decoder(dict[str, msgspec.Raw])
 
 
 def raw_fields(payload_json: str) -> dict[str, msgspec.Raw]:
-    """The keys of a JSON object, with their values still as text."""
+    """Return the keys of a JSON object, with their values still as text."""
     fields: dict[str, msgspec.Raw] = _fields.decode(payload_json)
     return fields

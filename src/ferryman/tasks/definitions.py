@@ -98,7 +98,10 @@ class Definition:
 
     def _shape_of_class(self, near: Mapping[str, Any] | None) -> Shape:
         if not is_structured(self.subject):
-            raise TaskError("a task class is a dataclass, a pydantic model, a msgspec struct or an attrs class")
+            raise TaskError(
+                "a plain class has no fields that a payload can fill: a task class is a dataclass, a pydantic model, a "
+                "msgspec struct or an attrs class"
+            )
         fields = signature_of(self.subject).parameters
         if "IDENTIFIER" in fields:
             raise TaskError("IDENTIFIER is a field, and would be in every payload; annotate it as `ClassVar[str]`")
@@ -135,7 +138,7 @@ def _run_of(subject: type) -> Callable[..., Any]:
 
 
 def _context_of_run(run: Callable[..., Any], near: Mapping[str, Any] | None) -> str | None:
-    """The parameter of `run` after `self`, which is the context, under any name."""
+    """Return the name of the parameter of `run` after `self`: it receives the context, under any name."""
     parameters = read_parameters(run, near)
     others = [item for item in parameters.from_payload[1:] if item.is_required]
     if others and (parameters.context or len(others) > 1 or others[0].type is not Any):

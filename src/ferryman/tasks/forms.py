@@ -1,4 +1,4 @@
-"""The interface of payload forms: how arguments become a payload, and a payload becomes arguments."""
+"""The interface of the ways in which arguments become a payload, and a payload becomes arguments."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class PayloadForm(Protocol):
         """The word for a field of the payload in messages to callers of `job`."""
 
     def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The value to store, from the arguments of a call; `ArgumentsError` if they do not fit."""
+        """Return the value to store, from the arguments of a call; `ArgumentsError` if they do not fit."""
 
     def read(self, payload_json: str) -> Any:
-        """The value that was gathered; `MismatchError` if the payload does not fit this task."""
+        """Return the value that a payload holds; `MismatchError` if it does not fit this task."""
 
     def check(self, payload_json: str) -> None:
         """Raise `MismatchError` if a payload that was made of gathered values cannot be read back."""
 
     def arguments(self, value: Any) -> Arguments:
-        """The arguments that a value represents."""
+        """Return the arguments with which to call the function for a value."""
 
 
 def is_null(payload_json: str) -> bool:
@@ -47,7 +47,7 @@ def is_null(payload_json: str) -> bool:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint for a message about an unknown name, or an empty string."""
+    """Return a hint for a message about an unknown name, or an empty string."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
     guess = get_close_matches(name, known, n=1)

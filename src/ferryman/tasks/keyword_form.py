@@ -34,7 +34,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
     noun: str = "argument"
 
     def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The keys and values of the payload, from the arguments of a call."""
+        """Return the keys and values of the payload, from the arguments of a call."""
         named = self._named(args, kwargs) if args else kwargs
         if named.keys() == self.parameters.keys():
             return named
@@ -47,7 +47,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
         return named
 
     def read(self, payload_json: str) -> dict[str, Any]:
-        """The arguments in the payload. Null has none; an array is the value of the only list parameter."""
+        """Return the arguments in the payload. Null has none; an array is the value of the only list parameter."""
         if not payload_json.startswith("{"):
             payload_json = self._as_object(payload_json)
         named: dict[str, Any] = self.decoder.decode(payload_json)
@@ -65,11 +65,11 @@ class KeywordForm(msgspec.Struct, frozen=True):
             self.read(payload_json)
 
     def arguments(self, value: dict[str, Any]) -> Arguments:
-        """Each key as a keyword argument."""
+        """Return each key as a keyword argument."""
         return Arguments(kwargs=value)
 
     def _as_object(self, payload_json: str) -> str:
-        """The payload as a JSON object, if it can be one."""
+        """Return the payload as a JSON object, if it can be one."""
         if self.list_name is not None and payload_json.lstrip().startswith("["):
             return f'{{"{self.list_name}":{without_trace(payload_json)}}}'
         return "{}" if is_null(payload_json) else payload_json
@@ -107,7 +107,7 @@ class KeywordForm(msgspec.Struct, frozen=True):
 
 
 def keyword_form(parameters: Parameters) -> KeywordForm:
-    """The form for these parameters; `TaskError` if one of them cannot be read from JSON."""
+    """Return the form of payloads with these parameters; `TaskError` if one cannot be read from JSON."""
     named = {item.name: item for item in parameters.from_payload}
     for item in named.values():
         _decoder_for(item)

@@ -30,17 +30,17 @@ class MismatchError(ValueError):
         self.problem = problem
 
     def worded(self, noun: str) -> str:
-        """The mismatch as a clause, calling a field `noun`."""
+        """Describe the mismatch in words for an error message. noun: the word for a field"""
         # The name of an unknown field comes from the payload, and may be as long.
         return f"{noun} {shorten(self.field)!r} {self.problem}" if self.field else f"the payload {self.problem}"
 
     def within(self, name: str) -> MismatchError:
-        """The same mismatch, with `name` before the path of the field."""
+        """Return the same mismatch, with `name` before the path of the field."""
         return MismatchError(_joined(name, self.field), self.problem)
 
 
 def mismatch_of(error: msgspec.DecodeError) -> MismatchError:
-    """The mismatch that msgspec reports."""
+    """Return the mismatch that an error of msgspec reports."""
     if not isinstance(error, msgspec.ValidationError):
         return MismatchError("", f"is not JSON: {error}")
     placed = _PLACE.match(str(error))
@@ -56,14 +56,14 @@ def mismatch_of(error: msgspec.DecodeError) -> MismatchError:
 
 
 def mismatch_of_model(error: Any) -> MismatchError:
-    """The first mismatch that pydantic reports. Its own text is not used, since it quotes the payload."""
+    """Return the first mismatch that pydantic reports. Its own text is not used, since it quotes the payload."""
     first, *others = error.errors(include_url=False, include_context=False, include_input=False)
     more = f" (and {len(others)} more)" if others else ""
     return MismatchError(_path(first["loc"]), f"is not accepted: {first['msg']}{more}")
 
 
 def shorten(name: str) -> str:
-    """The name, shortened to fit into a message."""
+    """Shorten a name to fit into a message."""
     return name if len(name) <= MAX_NAME_LENGTH else f"{name[:MAX_NAME_LENGTH]}…"
 
 

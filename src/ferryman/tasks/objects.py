@@ -55,7 +55,7 @@ class ObjectDecoder(msgspec.Struct, frozen=True):
 
 
 def object_decoder(type_: Any) -> ObjectDecoder:
-    """The decoder for a type for which `is_structured` holds."""
+    """Return the decoder for a type whose values are JSON objects; see `is_structured`."""
     if is_pydantic_model(type_):
         return ObjectDecoder(ModelDecoder(type_), _model_keys(type_))
     info = type_info(type_)
@@ -74,7 +74,7 @@ def _keys(info: types.StructType | types.DataclassType | types.TypedDictType) ->
 
 
 def _model_keys(model: Any) -> frozenset[str] | None:
-    """Every key that a model reads; None if the model treats unknown keys itself."""
+    """Return every key that a model reads; None if the model treats unknown keys itself."""
     if model.model_config.get("extra") != "forbid":
         return None
     aliases = (alias for field in model.model_fields.values() for alias in (field.alias, field.validation_alias))

@@ -56,7 +56,7 @@ class Parameters(msgspec.Struct, frozen=True):
 
 
 def read_parameters(function: Callable[..., Any], near: Mapping[str, Any] | None = None) -> Parameters:
-    """The parameters of `function`; `TaskError` for a kind that a payload cannot fill.
+    """Return the parameters of `function`; `TaskError` for a kind that a payload cannot fill.
 
     `NameError` when an annotation cannot be resolved with what is defined so far.
     """
@@ -102,7 +102,7 @@ def _read(item: inspect.Parameter, function: Callable[..., Any], near: Mapping[s
 
 
 def shown(item: inspect.Parameter, annotation: object) -> str:
-    """A parameter as it is written in Python."""
+    """Return a parameter as it is written in Python."""
     stars = _STARS.get(item.kind, "")
     type_ = "" if annotation is item.empty else f": {_type_name(annotation)}"
     # A default may be anything, also a secret, and may be long: that there is one says enough.

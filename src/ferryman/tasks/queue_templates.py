@@ -23,7 +23,7 @@ class QueueTemplate(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str | None) -> Self | None:
-        """The template; None if the name has no field, so that all jobs share it. `TaskError` if it cannot be read."""
+        """Read a queue name; None if it has no field, so that all jobs share it. `TaskError` if it cannot be read."""
         if text is None or ("{" not in text and "}" not in text):
             return None
         try:
@@ -39,7 +39,7 @@ class QueueTemplate(msgspec.Struct, frozen=True):
         return cls(text, tuple((literal, field) for literal, field, _, _ in parts))
 
     def name_for(self, payload_json: str) -> str:
-        """The queue of a job with this payload; `ArgumentsError` if a field is missing or has the wrong type."""
+        """Return the queue of a job with this payload; `ArgumentsError` if a field is missing or has the wrong type."""
         payload = msgspec.json.decode(payload_json)
         return "".join(
             literal + ("" if field is None else self._value(field, payload)) for literal, field in self.parts

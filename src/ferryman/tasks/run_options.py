@@ -51,7 +51,7 @@ def run_options(
     on_crash: OnCrash | None = None,
     max_crashes: int | msgspec.UnsetType | None = msgspec.UNSET,
 ) -> RunOptions:
-    """Make the options for an async or a blocking function; `TaskError` if they do not fit it."""
+    """Return the options for an async or a blocking function; `TaskError` if they do not fit it."""
     return RunOptions(
         run_in=_checked_run_in(run_in, is_async=is_async),
         timeout=timeout,

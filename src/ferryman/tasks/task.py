@@ -197,7 +197,7 @@ class Task(Generic[P, R]):
         return Arguments(arguments.args, {**arguments.kwargs, shape.context: context})
 
     def spec_for(self, payload_json: str) -> JobSpec:
-        """The default schedule of a job with this payload; `InvalidPayloadError` if it gives no queue name."""
+        """Return the default scheduling of a job with this payload; `InvalidPayloadError` if it gives no queue name."""
         if self._queue_template is None:
             return self.defaults
         try:
@@ -206,7 +206,7 @@ class Task(Generic[P, R]):
             raise self._refusal(str(error)) from None
 
     def _stored(self, form: PayloadForm, value: Any) -> str:
-        """Encode `value`, and read it back once: the worker can decode every payload that is accepted here."""
+        """Encode `value` as JSON, and read it back once: a worker can decode every payload that is accepted here."""
         try:
             payload_json = encode_payload(value)
         except InvalidPayloadError as error:

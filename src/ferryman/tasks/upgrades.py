@@ -22,7 +22,7 @@ def check_upgrade(upgrade: Upgrade | None) -> Upgrade | None:
 
 
 def upgraded(payload_json: str, upgrade: Upgrade) -> str:
-    """The payload as `upgrade` returns it. In the list of a batch job, each item is upgraded separately.
+    """Return the payload as `upgrade` returns it. In the list of a batch job, each item is upgraded separately.
 
     What is not an object stays as it is, and so do keys that begin with `_`, which belong to the queue.
     """

@@ -1,4 +1,4 @@
-"""The payload is one structured value: the only parameter of a function, or an instance of a task class."""
+"""Payloads that are one structured value: the only parameter of a function, or an instance of a task class."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class WholeForm(msgspec.Struct, frozen=True):
-    """The payload is the value of the only parameter. Null selects its default."""
+    """A payload that is the value of the function's only parameter. Null selects its default."""
 
     parameter: Parameter
     decoder: ObjectDecoder
     noun: str = "payload field"
 
     def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The value of the only parameter."""
+        """Return the value of the only parameter."""
         name = self.parameter.name
         for other in kwargs.keys() - {name}:
             raise ArgumentsError(f"unknown argument {other!r}; the whole payload is the argument {name!r}")
@@ -35,7 +35,7 @@ class WholeForm(msgspec.Struct, frozen=True):
         return given[0] if given else None
 
     def read(self, payload_json: str) -> Any:
-        """The value of the only parameter."""
+        """Return the value of the only parameter."""
         if is_null(payload_json) and not self.parameter.is_required:
             return None
         return self.decoder.decode(payload_json)
@@ -45,21 +45,21 @@ class WholeForm(msgspec.Struct, frozen=True):
         self.read(payload_json)
 
     def arguments(self, value: Any) -> Arguments:
-        """The only argument, or none to use its default."""
+        """Return the only argument, or none to use its default."""
         if value is None and not self.parameter.is_required:
             return Arguments()
         return Arguments(kwargs={self.parameter.name: value})
 
 
 class InstanceForm(msgspec.Struct, frozen=True):
-    """The payload is an instance of a task class."""
+    """A payload that is an instance of a task class."""
 
     task_class: type
     decoder: ObjectDecoder
     noun: str = "field"
 
     def gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The given instance, or one made from the arguments."""
+        """Return the given instance, or one made from the arguments."""
         if len(args) == 1 and not kwargs and type(args[0]) is self.task_class:
             return args[0]
         try:
@@ -77,5 +77,5 @@ class InstanceForm(msgspec.Struct, frozen=True):
         self.read(payload_json)
 
     def arguments(self, value: Any) -> Arguments:
-        """The instance, as the `self` of its `run`."""
+        """Return the instance, as the `self` of its `run`."""
         return Arguments(args=(value,))

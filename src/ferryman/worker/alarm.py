@@ -1,4 +1,4 @@
-"""Wake-ups: hints that there may be something to do. Many of them are as good as one."""
+"""Wake-ups: hints that there may be something to do. Several that come before the next look count as one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Alarm:
         self._rung.clear()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for a ring, at most for these seconds. True if it rang."""
+        """Wait for a wake-up, at most for these seconds. True if one came."""
         try:
             async with asyncio.timeout(seconds):
                 await self._rung.wait()

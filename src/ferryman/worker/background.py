@@ -1,4 +1,4 @@
-"""Runs duties in the background. A duty that ends with an error is logged at once and started again."""
+"""Runs a worker's background tasks (duties). One that ends with an error is logged at once and started again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def keep_doing(duty: Duty, name: str) -> None:
         else:
             return
         logger.error(
-            "background task %r stopped with an error; restarting it",
+            "the worker's background task %r stopped with an error; starting it again",
             name,
             exc_info=problem,
             extra={"event": "duty_ended", "duty": name},
@@ -106,7 +106,7 @@ async def in_background(duty: Duty, name: str) -> AsyncIterator[None]:
         await asyncio.wait([task])
         if not task.cancelled() and task.exception() is not None:
             logger.error(
-                "background task %r stopped with an error",
+                "the worker's background task %r stopped with an error, and is not started again: the worker ends it",
                 name,
                 exc_info=task.exception(),
                 extra={"event": "duty_ended", "duty": name},

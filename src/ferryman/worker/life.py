@@ -193,7 +193,7 @@ class Life:
             yield
         except Exception:
             logger.exception(
-                "%s failed at the end of the worker; the next step follows",
+                "a step of the worker's shutdown failed: %s; continuing with the next step",
                 name,
                 extra={"event": "ending_step_failed", "duty": name},
             )
@@ -204,7 +204,8 @@ class Life:
                 await self.parts.lost.give_back(at_once=True)
         except (FerrymanError, TimeoutError) as error:
             logger.warning(
-                "jobs that were claimed over a broken connection are left to recovery: %s",
+                "could not give back jobs that were claimed on a connection that broke; they stay locked until "
+                "recovery releases them: %s",
                 error,
                 extra={"event": "lost_claims_left"},
             )
@@ -212,14 +213,16 @@ class Life:
     def _tell_what_is_left(self) -> None:
         if self.parts.settler.unsettled:
             logger.error(
-                "could not write %d outcomes before shutdown; their jobs stay locked until recovery releases them",
-                self.parts.settler.unsettled,
+                "the worker ended before it could record how %s ended; they stay locked until recovery releases them, "
+                "and may then run again",
+                format_job_count(self.parts.settler.unsettled),
                 extra={"event": "outcomes_unwritten", "count": self.parts.settler.unsettled},
             )
         untold = self.parts.backlog.close()
         if untold:
             logger.error(
-                "shutting down before hooks have handled %d events; the outcomes they are about are written",
+                "the worker ended before its hooks had handled %d events; hooks are not called for these events later. "
+                "The outcomes of the jobs are recorded all the same. To avoid this, make the hooks faster",
                 untold,
                 extra={"event": "events_untold", "count": untold},
             )

@@ -148,7 +148,8 @@ class WorkerOptions:
         default, settlements that arrive during one write go with the next
     local_queue: claim jobs ahead of the free slots; see docs/local-queue.md (default: claim what can start at once)
     crontabs: schedules, as `Crontab` values or crontab text, on top of those of the app; see docs/cron.md
-    recovery: heartbeats, and recovery of the jobs of dead workers; see docs/recovery.md (default: on, without a delay).
+    recovery: heartbeats, and recovery of the jobs of dead workers; see docs/recovery.md (default: on, and with a
+        `recovery_delay` of 0, where a config of your own has 30 seconds).
         `WorkerRecoveryConfig()` turns it off
     heartbeat_interval, sweep_interval, sweep_threshold, recovery_delay: single settings of `recovery`, for short; the
         others have the defaults of `WorkerRecoveryConfig`

@@ -175,7 +175,7 @@ class Stopping:
             await signal_to_stop
         except Exception:
             logger.exception(
-                "shutdown_signal raised an error; shutting down",
+                "the awaitable of shutdown_signal raised an error; the worker shuts down, as if it had returned",
                 extra={"event": "shutdown_signal_failed"},
             )
         self.request()

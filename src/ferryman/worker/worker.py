@@ -47,7 +47,11 @@ class Worker:
         recovery = self._options.recovery.settings
         self._identity = Identity(registers=recovery.enabled)
         for doubt in recovery.doubts if recovery.enabled else ():
-            logger.warning("%s", doubt, extra={"event": "recovery_setting_unusual"})
+            logger.warning(
+                "%s; the worker uses it all the same. Change it if you did not choose it on purpose",
+                doubt,
+                extra={"event": "recovery_setting_unusual"},
+            )
         self._stopping: Stopping | None = None
         self._stop_requests: list[bool] = []
         self._life: Life | None = None

@@ -1,4 +1,4 @@
-"""`ferryman bench`."""
+"""The command `ferryman bench`, which measures Ferryman on your server."""
 
 from __future__ import annotations
 
@@ -129,4 +129,4 @@ def _print(line: str) -> None:
 
 
 def _print_nothing(_: str) -> None:
-    """Write nothing: with --json, stderr is for the document of an error."""
+    """Print no progress: with --json, only the document of an error may appear on stderr."""

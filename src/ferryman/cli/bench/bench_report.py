@@ -34,7 +34,7 @@ def bench_report(schema: BenchSchema, figures: Figures, advice: Sequence[Advice]
 
 
 def _lines(schema: BenchSchema, figures: Figures, advice: Sequence[Advice]) -> Iterator[RenderableType]:
-    """The table, what it is worth, and the advice."""
+    """The lines that people read: the table, how far to trust it, and the advice."""
     yield _table(figures)
     yield f"\n{_caveat(schema, figures)}"
     yield "" if advice else "\nThese figures call for no other settings."

@@ -1,4 +1,4 @@
-"""The schema in which a run of the bench works: created before the run, and dropped however the run ends."""
+"""Creates the schema in which `ferryman bench` works, and drops it however the run ends."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _interrupt(*_: Any) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Hold signals back until the block is over, so that it is never left half done."""
+    """Delay signals until the block is over, so that it is never left half done."""
     received: list[int] = []
     with _handling(_SIGNALS, lambda number, _: received.append(number)):
         yield

@@ -1,4 +1,4 @@
-"""The setup and the results of a run of the bench: plain values, and their formats for people."""
+"""The settings and the results of a run of `ferryman bench`: plain values, and how people read them."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ STALL_SECONDS = 30.0
 
 
 class StalledError(FerrymanError):
-    """There were jobs, but none has ended for a long time."""
+    """The run of the bench stalled: there were jobs, but none has ended for a long time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,10 @@ class BenchRun:
             await self._jobs.all_ended()
         left = (await client.counts()).total
         if left:
-            raise StalledError(f"all jobs ran, but {left:,} of them were not settled when the worker had stopped")
+            raise StalledError(
+                f"all jobs ran, but {left:,} of them were not settled when the worker had stopped, so there is no "
+                f"result. Run it again; if this happens again, see `ferryman doctor`."
+            )
         (began, cpu_began), (ended, cpu_ended) = clocks
         self._drain_times[has_local_queue].append(_DrainTime(self._setup.jobs, ended - began, cpu_ended - cpu_began))
 
@@ -234,7 +237,7 @@ class BenchJobs:
         self._is_reached.clear()
 
     async def all_ended(self) -> None:
-        """Wait until all jobs have ended. Raise `StalledError` if none ends for long: a worker never gives up."""
+        """Wait until all jobs have ended. Raise `StalledError` if none ends for long: a worker would wait on."""
         while not self._is_reached.is_set():
             before = self._ended
             try:

@@ -1,4 +1,4 @@
-"""`ferryman cleanup`."""
+"""The command `ferryman cleanup`, which deletes unused queues, unused tasks and failed jobs."""
 
 from __future__ import annotations
 

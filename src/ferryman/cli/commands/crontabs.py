@@ -1,4 +1,4 @@
-"""`ferryman cron check` and `ferryman cron next`: crontabs of files, patterns and applications, without a database."""
+"""The commands `ferryman cron check` and `ferryman cron next`, which explain schedules without a database."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def upcoming(*, source: str, count: int, after: datetime | None, time_zone: str)
 
 
 def _upcoming_lines(entries: Sequence[tuple[Crontab, Sequence[datetime]]]) -> Iterator[RenderableType]:
-    """Each schedule in words, and its times below it."""
+    """The lines that people read: each schedule in words, and its next times below it."""
     if not entries:
         yield "There are no schedules."
     for number, (crontab, times) in enumerate(entries):
@@ -127,5 +127,5 @@ def _read_crontab(file: str, time_zone: str) -> list[Crontab]:
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise CrontabError(f"{file} is not text in UTF-8: line {line} has an invalid byte") from None
+        raise CrontabError(f"{file} is not text in UTF-8: line {line} has an invalid byte. Save it as UTF-8.") from None
     return parse_crontab(text, time_zone=time_zone)

@@ -1,4 +1,4 @@
-"""`ferryman dev`."""
+"""The command `ferryman dev`, which runs a private PostgreSQL and a worker while you develop."""
 
 from __future__ import annotations
 

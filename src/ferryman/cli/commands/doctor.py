@@ -1,4 +1,4 @@
-"""`ferryman doctor`, with `--fix`, `--tune` and `--untune`."""
+"""The command `ferryman doctor`, which checks a queue and its database, and repairs them if asked."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _finding_document(finding: Finding) -> dict[str, Any]:
 
 
 def _health_lines(health: HealthReport, repaired: Sequence[Repaired] | None) -> Iterator[RenderableType]:
-    """Repairs first, then the findings with what to do about them, and the verdict."""
+    """The lines that people read: repairs first, then the findings with what to do about them, and the verdict."""
     for one in repaired or ():
         yield f"{_DONE[one.repair]}: {_repaired_names(one)}"
     if repaired is not None:
@@ -163,7 +163,7 @@ def _verdict(health: HealthReport, *, was_repaired: bool) -> str:
 
 
 def _tune(client: SyncClient, tuning: Tuning, *, is_wanted: bool, yes: bool) -> Report:
-    """Say what will be done to an option of the tables, ask, and do it."""
+    """Explain how --tune or --untune would change the index of job keys, ask for consent, and change it."""
     operation = client.tune if is_wanted else client.untune
     plan = operation(tuning, dry_run=True)
     if plan.statement is None:
@@ -181,7 +181,7 @@ def _tuning_plan(plan: Tuned, *, is_wanted: bool) -> str:
 
 
 def _tuning_report(done: Tuned) -> Report:
-    """Report the state before and after, the statement, and the figures."""
+    """Report what --tune or --untune did to the index of job keys: its state before and after, and its size."""
     document = {
         "tuning": done.tuning.value,
         "was_on": done.was_on,

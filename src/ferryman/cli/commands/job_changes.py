@@ -1,4 +1,4 @@
-"""`ferryman jobs add`, `complete`, `fail`, `reschedule`, `retry` and `remove`."""
+"""The commands `ferryman jobs add`, `complete`, `fail`, `reschedule`, `retry` and `remove`, which change jobs."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def _skipped(
 
 
 def _why_skipped(job_id: int, job: Job | None, *, failed_only: bool) -> _Skipped:
-    """Judge by the job as it is now, a moment after the change."""
+    """Return why a job was not changed, judged by its state now, a moment after the change."""
     if job is None:
         return _Skipped(job_id, "missing")
     if failed_only and job.locked_by is None and job.state is not JobState.FAILED:

@@ -1,4 +1,4 @@
-"""`ferryman jobs list`, `show` and `counts`."""
+"""The commands `ferryman jobs list`, `show` and `counts`, which show jobs and change nothing."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def show(client: SyncClient, *, job_id: int) -> Report:
 
 
 def _job_lines(job: Job, crashes: Sequence[Crash], progress: JobProgress | None) -> Iterator[RenderableType]:
-    """The short fields in a table, then the payload, the last error and the crashes in full."""
+    """The lines that people read: short fields in a table, then the payload, the last error and the crashes in full."""
     yield facts_lines(_facts(job, progress))
     yield Text("\npayload", "bold")
     yield Text(_indented(without_trace(job.payload_json)))
@@ -179,7 +179,7 @@ def _progress_cell(progress: JobProgress) -> str:
 
 
 def _crash_line(crash: Crash) -> str:
-    """When, in which attempt, what died and why it counts as dead, and what was decided."""
+    """Describe a crash: when, in which attempt, what died, why it counts as dead, and what happened to the job."""
     when = f"{timestamp(crash.noticed_at)}  attempt {crash.attempt}"
     if crash.reason == CHILD_DIED:
         return f"{when}: the job's child process died in worker {clean_line(crash.worker_id)}; {crash.decision}"

@@ -1,4 +1,4 @@
-"""`ferryman new` and `ferryman postgres`: an application to start from, and a private PostgreSQL."""
+"""The commands `ferryman new`, which writes a first application, and `ferryman postgres`, a private PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ferryman workers list`, `recover` and `unlock`, and `ferryman unlock`."""
+"""The commands `ferryman workers list`, `recover` and `unlock`: they show workers, and free jobs of dead ones."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _lost_cells(worker: LostWorker) -> Mapping[str, str | Text]:
 
 
 def _place(metadata: Mapping[str, Any]) -> str:
-    """Return the host and the process id, as far as the worker has stored them."""
+    """Return the host and the process id of a worker, as far as it has stored them."""
     known = [str(metadata[name]) for name in ("host", "pid") if metadata.get(name) is not None]
     return text_or_dash(" ".join(known))
 
@@ -178,7 +178,7 @@ def recover(
 
 
 def _sweep_lines(result: SweepStaleWorkersResult, *, dry_run: bool) -> Iterator[RenderableType]:
-    """Sentences about the sweep, and tables of the jobs and of the workers that were left alone."""
+    """The lines that people read: what was recovered, with tables of jobs, and of workers that were left alone."""
     if result.is_already_running:
         yield "Another sweep is running, so this one stopped. Try again in a moment."
     elif not result.worker_ids and not result.recoveries:

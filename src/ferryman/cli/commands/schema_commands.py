@@ -1,4 +1,4 @@
-"""`ferryman migrate` and `ferryman schema …`."""
+"""The commands `ferryman migrate` and `ferryman schema …`, which install, show, upgrade and remove the schema."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def status(client: SyncClient) -> Report:
 
 
 def _status_lines(found: SchemaStatus, facts: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """The facts, then the verdict and the advice."""
+    """The lines that people read: what the schema holds, then whether Ferryman can use it, and advice."""
     yield facts_lines({name.replace("_", " "): _fact(value) for name, value in facts.items()})
     for line in (found.reason, *found.warnings, *_status_advice(found)):
         if line is not None:

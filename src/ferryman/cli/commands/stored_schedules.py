@@ -1,4 +1,4 @@
-"""`ferryman cron list`, `pause`, `resume` and `run`: the schedules in the database."""
+"""The commands `ferryman cron list`, `pause`, `resume` and `run`, for schedules in the database."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def list_schedules(client: SyncClient) -> Report:
 
 
 def crontab_document(crontab: Crontab) -> dict[str, Any]:
-    """Return what a crontab is, as values that JSON has; without its payload."""
+    """Describe a crontab as values that JSON has, without its payload."""
     return {
         "identifier": crontab.identifier,
         "task": crontab.task_identifier,
@@ -60,7 +60,7 @@ def crontab_document(crontab: Crontab) -> dict[str, Any]:
 
 
 def _schedule_document(schedule: Schedule) -> dict[str, Any]:
-    """Return what a schedule is, and when it fired and fires; without its payload."""
+    """Describe a schedule as values that JSON has: its crontab without the payload, and its last and next times."""
     if schedule.readable is None:
         entry = {"identifier": schedule.identifier, "task": None, "when": None, "time_zone": None}
     else:

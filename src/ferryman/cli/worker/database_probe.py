@@ -39,7 +39,10 @@ async def probe_database(client: Client, on_result: Callable[[bool], None]) -> N
 
 
 class _ProbeConnection:
-    """A connection for this question alone. All of the worker's own may wait for locks while the database answers."""
+    """A connection that only asks whether the database answers.
+
+    All of the worker's own connections may wait for locks while the database answers.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client

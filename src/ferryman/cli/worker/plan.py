@@ -111,5 +111,7 @@ def _options_of(app: App) -> WorkerOptions:
     if asked is None:
         return WorkerOptions()
     if not isinstance(asked, WorkerOptions):
-        raise ConfigurationError(f"App(worker=…) takes WorkerOptions(…); got {type(asked).__name__}")
+        raise ConfigurationError(
+            f"App(worker=…) takes WorkerOptions(…); got {type(asked).__name__}. No worker was started."
+        )
     return asked

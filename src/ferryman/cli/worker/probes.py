@@ -58,13 +58,16 @@ def serve_probes(host: str, port: int, everyone: Iterable[Vitals], patience: flo
     try:
         server = _Server(host, port, Probe)
     except (OSError, UnicodeError) as error:
-        raise ConfigurationError(f"cannot serve health probes at {host}:{port}: {error}") from None
+        raise ConfigurationError(
+            f"cannot serve health probes at {host}:{port}: {error}. No worker was started. Choose another "
+            f"--health-port or --health-host."
+        ) from None
     Thread(target=server.serve_forever, name="ferryman-health", daemon=True).start()
     return int(server.server_address[1])
 
 
 class _Server(ThreadingHTTPServer):
-    """Ends connections that last too long, and the oldest one if there are too many.
+    """The HTTP server for probes: ends connections that last too long, and the oldest one if there are too many.
 
     A new connection is worth more than an old one: probes are answered at once, so an old connection is not a probe.
     """

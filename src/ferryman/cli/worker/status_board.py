@@ -24,7 +24,7 @@ WINDOW = 10
 
 
 class StatusBoard:
-    """Is refreshed at each change of the workers' vitals, and twice a second."""
+    """Shows the state of the workers to systemd and on the terminal, at each change and twice a second."""
 
     def __init__(self, everyone: Sequence[Vitals], status_line: StatusLine | None, *, patience: float) -> None:
         self.everyone = everyone

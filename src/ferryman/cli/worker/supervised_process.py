@@ -1,4 +1,4 @@
-"""A worker process under a supervisor, seen from both sides of the channel between them.
+"""Starts a worker process under a supervisor: the code of both sides, and the channel between them.
 
 The plan travels to the process over the channel, and its vitals come back.
 """
@@ -60,7 +60,7 @@ def main(descriptor: int, parent_pid: int) -> NoReturn:
 
 
 class SupervisedProcess:
-    """A new interpreter that runs one worker, and dies with its supervisor."""
+    """A Python process that runs one worker, and ends if its supervisor ends."""
 
     def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket) -> None:
         self._process = process

@@ -143,7 +143,7 @@ class Supervisor:
             await _first_of(self._stopping, timeout=seconds)
 
     async def _tick(self) -> None:
-        """Refresh also while no process sends vitals, such as in the pause before a process is replaced."""
+        """Refresh the status board even while no process reports, such as in the pause before one is replaced."""
         while True:
             self._board.refresh()
             await asyncio.sleep(PULSE_SECONDS)

@@ -56,7 +56,7 @@ class Counts(msgspec.Struct):
 
 
 class Vitals(msgspec.Struct):
-    """The vitals of one process.
+    """The state of one worker process, as the supervisor and the probes see it.
 
     seen_at: when its event loop last ticked, by this machine's uptime
     reaches_database: True if the database answered the last probe
@@ -77,7 +77,7 @@ class Vitals(msgspec.Struct):
         return time.monotonic() - self.seen_at
 
     def update(self, received: Vitals) -> None:
-        """Take over the vitals that the process itself has sent."""
+        """Take over the values that the process itself has sent."""
         self.state, self.counts, self.seen_at = received.state, received.counts, time.monotonic()
         self.reaches_database, self.grace_seconds = received.reaches_database, received.grace_seconds
 

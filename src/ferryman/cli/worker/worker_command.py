@@ -1,4 +1,4 @@
-"""`ferryman worker`."""
+"""The command `ferryman worker`, which runs jobs."""
 
 from __future__ import annotations
 

@@ -83,13 +83,13 @@ def upkeep(schema_name: str, tables: Sequence[str]) -> Parameters:
 
 @query
 def sequences(schema_name: str) -> Parameters:
-    """Read how far the numbers of tasks, queues and jobs have got. Returns a row for each sequence."""
+    """Read how many ids of tasks, queues and jobs are used up. Returns a row for each sequence."""
     return {"name": schema_name}
 
 
 @query
 def free_numbers() -> Parameters:
-    """Find the longest run of numbers that no task, and no queue, has."""
+    """Find the longest range of unused ids, for tasks and for queues. Returns a row for each table that has one."""
     return {}
 
 

@@ -1,6 +1,7 @@
--- The longest run of numbers that no task, and no queue, has. What a job refers to counts as taken, even if it is gone.
+-- The longest range of ids that no task uses, and the longest that no queue uses. An id that a job refers to counts as
+-- used, even if its task or queue is gone.
 --
--- Columns: table, first and last free number. Reads all tasks, queues and jobs. Locks nothing.
+-- Columns: table, first and last unused id. Reads all tasks, queues and jobs. Locks nothing.
 with taken as (
     select '_private_tasks' as place, cast(task.id as bigint) as id from :schema._private_tasks as task
     union

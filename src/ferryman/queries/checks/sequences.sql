@@ -1,9 +1,9 @@
--- How far the numbers of tasks, queues and jobs have got. Locks nothing.
+-- How many ids of tasks, queues and jobs are used up, by their sequences. Locks nothing.
 --
 -- :name   the name of the schema, unquoted
 --
--- Columns: table, sequence, the last number there is, the last one given (null for none), whether this role may know,
--- and the sequence as SQL names it.
+-- Columns: table, sequence, the last number that it can give, the last one given (null for none), whether this role may
+-- know, and the sequence as SQL names it.
 select
     cast(class.relname as text),
     cast(sequence.sequencename as text),

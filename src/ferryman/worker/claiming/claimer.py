@@ -1,4 +1,4 @@
-"""Claims jobs, by one statement after the other until one of them has answered the question."""
+"""Claims jobs: sends claim statements, one after the other, until one has found jobs or shown that none is due."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Claimer:
     async def _send(
         self, worker_id: str, plan: SearchPlan, wanted: int, forbidden_flags: Sequence[str], loan: Loan
     ) -> ClaimReply:
-        """Send the statement, which also deletes the jobs of the loan."""
+        """Send the claim statement, which also deletes the completed jobs that were lent to it."""
         call = plan.search.value(
             worker_id,
             self._tasks.ids,

@@ -186,7 +186,7 @@ def reply_from_rows(rows: Any, worker_id: str) -> ClaimReply:
 
 
 def _keep_own_row(claim: Claim) -> None:
-    """Keep only the claim's own row."""
+    """Drop the other rows of the reply, which may be large, and keep the claim's own."""
     with suppress(psycopg.DataError):  # a row that cannot be decoded fails later, if it is read
         claim.rows, claim.place = claim.rows.only(claim.place), 0
 

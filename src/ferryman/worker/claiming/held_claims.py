@@ -29,7 +29,7 @@ class HeldClaims:
         """Held while claims get other tokens, and while the tokens of all claims are sent."""
 
     def include(self, *holders: ClaimHolder) -> None:
-        """Count what these hold, too."""
+        """Count the claims that these parts hold, too."""
         self._holders = (*self._holders, *holders)
 
     def __iter__(self) -> Iterator[Claim]:

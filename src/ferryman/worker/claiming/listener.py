@@ -84,8 +84,8 @@ class Listener:
         if not self._has_told:
             self._has_told = True
             logger.info(
-                "the database is behind a connection pooler, where workers cannot listen; looking for jobs every %g s; "
-                "for jobs to start at once, give workers a direct address",
+                "the worker connects through a connection pooler, where it cannot listen for new jobs; it looks for "
+                "them every %g s instead. For jobs to start at once, give the worker an address without the pooler",
                 self._poll_seconds,
                 extra={"event": "not_listening"},
             )

@@ -133,7 +133,7 @@ class LocalQueue:
         return fetch.result().claims if fetch is not None and is_done else ()
 
     def serve(self) -> None:
-        """Let slots take jobs, if there are any."""
+        """Let free slots take the jobs that wait here."""
         if self._cached or self._mode is LocalQueueMode.TTL_EXPIRED:
             self._slots.fill()
 
@@ -166,7 +166,7 @@ class LocalQueue:
         self._alarm.ring()
 
     def give_back(self) -> None:
-        """Give back all that waits, and fetch again."""
+        """Give back all jobs that wait here, and fetch again."""
         if self._mode is LocalQueueMode.STARTING:
             return
         self._give_back()

@@ -117,7 +117,8 @@ class LostReplies:
             returned, is_any_left = await self._database.run(self._return(worker_id, heard_of))
         if returned:
             logger.warning(
-                "gave back %d jobs whose claim was lost with its connection",
+                "a connection broke after %d jobs were locked for this worker and before the worker learned of them; "
+                "it gave them back, so any worker can run them",
                 returned,
                 extra={"event": "lost_claims_returned", "count": returned},
             )

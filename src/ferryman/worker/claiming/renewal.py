@@ -100,7 +100,8 @@ class LockRenewal:
                 return  # another session has locked its row; the next look tries again
             case "lost":
                 logger.warning(
-                    "job %d lost while it was running; cancelling its handler",
+                    "job %d does not belong to this worker any more: it was unlocked or recovered while its handler "
+                    "ran; cancelling the handler",
                     claim.job_id,
                     extra={"event": "job_lost", "job_id": claim.job_id},
                 )
@@ -108,7 +109,8 @@ class LockRenewal:
             case "gone":
                 # Perhaps its handler has completed it, and not returned yet.
                 logger.debug(
-                    "job %d is not in the database any more",
+                    "job %d is no longer in the database, although its handler still runs; letting the handler "
+                    "continue, since it may have completed the job itself",
                     claim.job_id,
                     extra={"event": "job_gone", "job_id": claim.job_id},
                 )

@@ -41,7 +41,7 @@ class TaskNumbers:
         self._identifiers: dict[int, str] = {}
 
     async def register(self) -> None:
-        """Give each of our tasks a number, and learn it."""
+        """Give each task of this worker a number in the database, and remember it."""
         numbers: Mapping[int, str] = {}
         started_at = self._clock()
         while len(numbers) < len(self._names):
@@ -56,7 +56,7 @@ class TaskNumbers:
             await self.register()
 
     def learn(self, numbers: Mapping[int, str]) -> None:
-        """Use these as the numbers of our tasks."""
+        """Use these as the numbers of this worker's tasks."""
         self.ids = [*numbers]
         self._identifiers.update(numbers)
         self._tasks.update({number: self._registry.find(name) for number, name in numbers.items()})

@@ -47,7 +47,7 @@ class WaitingList:
         return claim in self._listed
 
     def draw_from(self, holder: ClaimHolder) -> None:
-        """List what waits here, the next one first."""
+        """List the claims that wait in this part of the worker, the next one first."""
         self._holder = holder
 
     async def run(self) -> None:
@@ -57,7 +57,7 @@ class WaitingList:
             await self.write()
 
     async def write(self) -> None:
-        """Write a list of what waits now. If that fails, the next one will do; the old list holds until then."""
+        """Write a list of the claims that wait now. If that fails, the old list holds until the next one."""
         worker_id, old = self._identity.id, self._listed
         held = () if self._holder is None else self._holder.held_claims
         waiting = [claim for claim in held if claim.worker_id == worker_id]

@@ -65,7 +65,7 @@ class LoopWatch:
             answered.wait()
             if told:
                 logger.warning(
-                    "the event loop is no longer blocked, after %.1f s",
+                    "the event loop is no longer blocked, after %.1f s; the other jobs of this worker continue",
                     time.monotonic() - asked,
                     extra={"event": "loop_unblocked"},
                 )

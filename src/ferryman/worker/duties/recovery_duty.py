@@ -173,7 +173,7 @@ class RecoveryDuty:
 
     @property
     def _is_in_charge(self) -> bool:
-        """True if this worker does the work of one per schema: it is the watcher, or only heartbeats count."""
+        """True if this worker does the work of one worker per schema: as the watcher, or if only heartbeats count."""
         return self._beats.is_watching or self._beats.goes_by_beats
 
     async def _sweep(self, observed: Sequence[Dead], *, finds_orphans: bool) -> None:
@@ -243,7 +243,7 @@ class RecoveryDuty:
         self._on_loop(functools.partial(self._take_dead, [*dead]))
 
     def _take_dead(self, dead: Sequence[Dead]) -> None:
-        """Sweep the dead workers that are worth it. They are reported again for as long as they are registered."""
+        """Sweep these dead workers, but not again soon after a sweep that changed nothing. Reports of them repeat."""
         now = time.monotonic()
         worth_it = [one for one in dead if self._sweep_backoff.is_worth_it(one, now)]
         self._dead.update({one.worker_id: one for one in worth_it})

@@ -37,7 +37,7 @@ class Recycling:
         self._is_due = False
 
     def counted(self, attempt: Attempt) -> Attempt:
-        """Count each attempt."""
+        """Wrap an attempt, so that each one counts towards `max_jobs`."""
 
         async def make(claim: Claim, cancelling: Cancelling) -> Outcome:
             try:
@@ -62,7 +62,8 @@ class Recycling:
             return
         self._is_due = True
         logger.info(
-            "worker %s takes no more jobs, because %s; it shuts down when its running jobs have ended",
+            "worker %s claims no more jobs, because %s; it finishes its running jobs and ends, so that a new process "
+            "can take its place",
             self._identity.id,
             reason,
             extra={"event": "worker_recycled", "worker_id": self._identity.id},

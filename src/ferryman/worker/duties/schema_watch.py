@@ -43,7 +43,7 @@ class SchemaWatch:
         self._alarm.ring()
 
     async def run(self) -> None:
-        """Read it after each announcement, until cancelled or the schema cannot be used any more."""
+        """Read the schema's revision after each announcement, until cancelled or the schema cannot be used any more."""
         while True:
             await self._alarm.wait(_FOR_EVER)
             try:
@@ -59,7 +59,7 @@ class SchemaWatch:
             self._waits_for = None
             if problem is not None:
                 logger.error(
-                    "the schema was migrated, and this worker does not support it; shutting down: %s",
+                    "the schema was migrated to a revision that this worker does not support; shutting down: %s",
                     problem,
                     extra={"event": "schema_incompatible"},
                 )
@@ -69,7 +69,11 @@ class SchemaWatch:
     def _say_that_it_waits(self, problem: SchemaError) -> None:
         if self._waits_for is not type(problem):
             self._waits_for = type(problem)
-            logger.warning("the schema cannot be used for now; waiting: %s", problem, extra={"event": "schema_awaited"})
+            logger.warning(
+                "the worker cannot use the schema at the moment; it waits until another program has migrated it: %s",
+                problem,
+                extra={"event": "schema_awaited"},
+            )
 
     async def _look_again_in(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -49,7 +49,7 @@ _NOT_COMMITTED = Failed("the task called complete_in, and returned before that t
 
 
 class Attempts:
-    """Makes attempts. What a task needs is found out once, so no job pays for hooks or a context that it does not use.
+    """Runs attempts at jobs. A task's needs are found once, so no job pays for hooks or a context that it does not use.
 
     tasks: finds the identifier that a job carries
     guard: says whether a job may be started; asked again after hooks, which may take their time

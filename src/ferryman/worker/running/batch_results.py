@@ -28,17 +28,17 @@ class BatchResult:
 
     @classmethod
     def complete(cls) -> BatchResult:
-        """All items are done."""
+        """Return the result of a job whose items are all done."""
         return cls()
 
     @classmethod
     def fail_all(cls, error: BaseException | str) -> BatchResult:
-        """All items failed; all will be retried."""
+        """Return the result of a job whose items all failed; all will be retried."""
         return cls(error=error)
 
     @classmethod
     def of_items(cls, results: Sequence[BaseException | str | None]) -> BatchResult:
-        """Some items may have failed. One entry per item: None if it is done, an error if it is to be retried."""
+        """Return a result with one entry per item: None if it is done, an error if it is to be retried."""
         return cls(items=results)
 
 

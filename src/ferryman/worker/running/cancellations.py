@@ -1,4 +1,4 @@
-"""Knows which jobs the worker itself has cancelled.
+"""Remembers which jobs the worker itself has cancelled.
 
 `asyncio.Task.cancelling()` does not show that: libraries cancel the task that calls them, for their own time limits,
 and some never take that back.

@@ -53,7 +53,7 @@ def retry_seconds(task: Task[..., Any], attempts: int, error: BaseException) -> 
         delay = checked_delay(task.running.retry.delay(attempts, error))
     except Exception:
         logger.exception(
-            "the retry policy of %r failed; the usual delay is used",
+            "the retry policy of task %r raised an error; its job waits for Graphile Worker's own delay instead",
             task.identifier,
             extra={"event": "retry_policy_failed", "task": task.identifier},
         )

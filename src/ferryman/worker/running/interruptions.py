@@ -61,14 +61,17 @@ class Interruptions:
                 return await self._hooks.intercept(event)
         except TimeoutError:
             logger.warning(
-                "a JobRecovery hook did not answer in time; job %d goes back as usual",
+                "the JobRecovery hooks did not answer within %g s about job %d, which the shutdown interrupted; giving "
+                "the job back as if there were no hook",
+                HOOK_SECONDS,
                 claim.job_id,
                 extra={"event": "hook_timed_out", "hook": "JobRecovery", "job_id": claim.job_id},
             )
         except Exception:
             # Perhaps its row cannot be decoded, as one with run_at '-infinity'.
             logger.exception(
-                "hooks could not be asked about job %d; it goes back as usual",
+                "could not ask the JobRecovery hooks about job %d, which the shutdown interrupted; giving the job back "
+                "as if there were no hook",
                 claim.job_id,
                 extra={"event": "report_failed", "job_id": claim.job_id},
             )

@@ -56,7 +56,7 @@ class ProgressWriter:
         return report
 
     def ended(self, claim: Claim) -> None:
-        """The attempt is over, and so is its progress."""
+        """Drop the progress of an attempt that is over."""
         self._open.discard(claim)
         self._told.pop(claim, None)
         if claim in self._written:
@@ -65,7 +65,7 @@ class ProgressWriter:
             self._alarm.ring()
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write the newest progress reports once a second, until cancelled."""
         while True:
             await self._alarm.wait(_FOR_EVER)
             try:

@@ -184,7 +184,8 @@ class Slots:
             self._settler.settle(claim, Unstarted())
             return
         logger.error(
-            "job %d ignored its cancellation; giving it back while it may still be running",
+            "the handler of job %d ignored its cancellation; giving the job back, so another worker may run it while "
+            "this handler still runs",
             claim.job_id,
             extra={"event": "cancellation_ignored", "job_id": claim.job_id},
         )
@@ -278,7 +279,9 @@ class Slots:
                 outcome = Failed("CancelledError: a hook of this attempt was cancelled, and not by the worker")
         except BaseException:  # a handler that awaits a future which ends with GeneratorExit closes all of us
             logger.exception(
-                "job %d could not be run", claim.job_id, extra={"event": "job_not_run", "job_id": claim.job_id}
+                "job %d could not be run, because of an unexpected error around its handler; this attempt fails",
+                claim.job_id,
+                extra={"event": "job_not_run", "job_id": claim.job_id},
             )
             outcome = Failed("the worker could not run this job; see its log")
         try:

@@ -1,4 +1,4 @@
-"""Marks the start of jobs, where a crash would otherwise be misjudged.
+"""Records in the database that a job starts, where a crash would otherwise be misjudged.
 
 When a worker dies, a job that has crashed before must be known to have started or not. In a worker with a local queue,
 which holds jobs that it has not started, the same holds for a job whose task says `on_crash="fail"` or `"retry"`, and
@@ -33,7 +33,7 @@ SECONDS_UNTIL_HELD_ROWS_ARE_FREE = 0.2
 
 
 class StartMarks:
-    """Writes start marks, and says which jobs may start.
+    """Writes start marks: records that a claimed job is about to run. A job that needs one starts only after it.
 
     default: the policy of tasks that have none; None if the worker starts all that it claims
     listed: the claims on the worker's list of unstarted jobs, which sweepers read
@@ -49,7 +49,7 @@ class StartMarks:
         self._retrying = Retrying("marking the start of jobs", logger=logger)
 
     def are_needed(self, task: Task[..., Any], claim: Claim) -> bool:
-        """True if the job may start only after its start is marked."""
+        """True if this job's start must be recorded in the database before its handler is called."""
         if claim.crash_flags:
             return True
         if self._default is None:
@@ -57,7 +57,7 @@ class StartMarks:
         return must_be_marked(task.running.on_crash, self._default) or claim in self._listed
 
     async def mark(self, claim: Claim) -> bool:
-        """Mark the start of a job. True if it may start; False if the claim is lost."""
+        """Record that a job starts. True if it may start; False if this worker has lost it."""
         may_start: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[claim] = may_start
         self._alarm.ring()

@@ -43,7 +43,7 @@ SLOTS_PER_SUSPECT = 4
 
 
 class Suspects:
-    """Knows the suspects that this worker holds.
+    """Tracks the suspects that this worker has claimed: jobs that were running when a worker died.
 
     concurrency: how many jobs the worker runs at once
     held: all claims of the worker
@@ -120,8 +120,8 @@ class Suspects:
             if time.monotonic() > end:
                 self._next_room = time.monotonic() + SECONDS_UNTIL_NEXT_ROOM
                 logger.warning(
-                    "job %d has crashed before and must run alone, but other jobs ran for longer than %g s; "
-                    "it goes back for %g s",
+                    "job %d was running when workers died, so it must run alone, but other jobs of this worker did not "
+                    "end within %g s; giving it back, to wait %g s for its next chance",
                     claim.job_id,
                     SECONDS_TO_MAKE_ROOM,
                     SECONDS_UNTIL_NEXT_ROOM,

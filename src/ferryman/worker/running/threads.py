@@ -30,7 +30,10 @@ class Threads:
         self._is_closed = False
 
     async def run(self, call: Callable[[], Any]) -> Any:
-        """Run a call in a thread; return its result. If cancelled, the call continues and its result is dropped."""
+        """Call a blocking function in a thread, and return its result.
+
+        If this is cancelled, the function still runs to its end, and its result is dropped.
+        """
         thread = self._idle.pop() if self._idle else _Thread(self._came_back)
         ended: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
         thread.orders.put((contextvars.copy_context(), call, ended))

@@ -78,7 +78,8 @@ class TracedAttempts:
         if not self._has_complained:
             self._has_complained = True
             logger.warning(
-                "tracing failed, and jobs run without it; this is logged once: %r",
+                "the tracing library raised an error; jobs run all the same, but spans of them may be missing; later "
+                "errors of this kind are not logged: %r",
                 error,
                 exc_info=error,
                 extra={"event": "tracing_failed"},

@@ -46,7 +46,7 @@ class BlockedOutcomes:
 
     @property
     def pause(self) -> float:
-        """Seconds until the next one is due."""
+        """Seconds until the next settlement is due."""
         return max(0.0, min(self._next_try.values()) - self._clock()) if self._waiting else FOR_EVER
 
     def take(self, most: int) -> list[Settlement]:
@@ -78,9 +78,11 @@ class BlockedOutcomes:
         if long and now - self._told_at >= SECONDS_BETWEEN_TELLING:
             self._told_at = now
             logger.warning(
-                "%d jobs have ended, but another transaction holds their rows; the first is job %d. Each is settled as "
-                "soon as that transaction ends",
+                "the outcomes of %d ended jobs (the first is job %d) could not be written for %g s or more, because "
+                "another transaction has locked the rows of the jobs or of their queues; retrying until it ends. "
+                "pg_stat_activity shows open transactions",
                 len(long),
                 long[0],
+                SECONDS_UNTIL_TOLD,
                 extra={"event": "rows_held", "count": len(long), "job_id": long[0]},
             )

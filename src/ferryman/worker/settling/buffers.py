@@ -74,7 +74,7 @@ class OutcomeBuffer:
         return [*self._writing, *self._blocked, *self._waiting]
 
     def put(self, settlement: Settlement) -> None:
-        """Take a settlement."""
+        """Add a settlement, to be written soon."""
         if not self._waiting:
             self.empty.clear()
             self._alarm.ring()
@@ -85,7 +85,7 @@ class OutcomeBuffer:
         self._hurry.set()
 
     async def run(self) -> None:
-        """Write what comes, until cancelled."""
+        """Write settlements as they come, until cancelled."""
         # A run that was cancelled had begun to write these, and perhaps has written them.
         self._waiting, self._writing = [*_doubted(self._writing), *self._waiting], ()
         while True:
@@ -191,7 +191,10 @@ class LendingBuffer(OutcomeBuffer):
         return [*self._lent, *super().settlements]
 
     def lend(self, worker_id: str) -> Loan:
-        """Lend the settlements of this worker id that have no queue and are not in doubt."""
+        """Lend waiting completions to a claim statement, which writes them along; see `Loan`.
+
+        Only those of this worker id that have no queue and are certainly not written yet.
+        """
         plain: list[Settlement] = []
         others: list[Settlement] = []
         for each in self._waiting:
@@ -200,7 +203,7 @@ class LendingBuffer(OutcomeBuffer):
         return Loan(self, plain)
 
     def has_written(self, lent: Sequence[Settlement]) -> None:
-        """Take note that these were written, and report them."""
+        """Note that these settlements were written, and report them."""
         self._lent = ()
         if lent:
             sync_points.reach("settle_committed")
@@ -240,11 +243,11 @@ class Loan:
 
     @property
     def keys(self) -> list[tuple[int, int]]:
-        """The job and the token of each."""
+        """The job id and the token of each completion."""
         return [(each.claim.job_id, each.claim.token) for each in self._settlements]
 
     def completed(self, job_ids: Collection[int] | None) -> None:
-        """Say which were written, by the ids of their jobs; None if it was all of them."""
+        """Note which completions were written, by the ids of their jobs; None: all of them."""
         self._is_open = False
         if self._buffer is None:
             return
@@ -271,7 +274,7 @@ class Lender(Protocol):
     """A part that has completions which a claim can write along."""
 
     def lend(self, worker_id: str) -> Loan:
-        """Completions of claims under this worker id; mostly there are none."""
+        """Lend completions of this worker id to a claim statement; usually there are none."""
         ...
 
 

@@ -40,7 +40,7 @@ class JobLog:
     def refused(self, claim: Claim) -> None:
         """Log that an outcome was refused."""
         logger.warning(
-            "outcome of job %d (%s) refused: this worker no longer owns it",
+            "outcome of job %d (%s) not recorded: the job no longer belongs to this worker, and another may run it",
             claim.job_id,
             self._task(claim),
             extra=self._fields("settlement_refused", claim),

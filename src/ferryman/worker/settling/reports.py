@@ -106,7 +106,8 @@ class Reports:
             yield
         except Exception:
             logger.exception(
-                "outcome of job %d recorded, but reporting it to hooks failed",
+                "could not log how job %d ended, or report it to hooks; the database is not affected, and other jobs "
+                "are reported",
                 claim.job_id,
                 extra={"event": "report_failed", "job_id": claim.job_id},
             )

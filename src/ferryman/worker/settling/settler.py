@@ -79,11 +79,11 @@ class Settler:
         self._buffers: Sequence[OutcomeBuffer] = (self._completions, self._releases, self._by_handlers)
 
     def tell(self, *followers: Follower) -> None:
-        """Notify these of each write from now on, in this order."""
+        """Notify these followers of each write from now on, in this order."""
         self._followers = (*self._followers, *followers)
 
     def add_route(self, route: SettlementRoute) -> None:
-        """Let the outcomes of some claims go another way. Call it before `run`; the first route that takes it wins."""
+        """Write outcomes of some claims by another route. Call it before `run`; the first that takes a claim wins."""
         buffers = {writer: OutcomeBuffer(writer, self) for writer in route.writers.values()}
         self._routes = (*self._routes, (route, {kind: buffers[writer] for kind, writer in route.writers.items()}))
         self._buffers = (*self._buffers, *buffers.values())
@@ -116,7 +116,7 @@ class Settler:
         return self._completions.is_writing
 
     def lend(self, worker_id: str) -> Loan:
-        """Completions of claims under this worker id, for a claim statement to write along; usually there are none."""
+        """Lend completions of this worker id to a claim statement, which writes them along; usually there are none."""
         return self._completions.lend(worker_id) if isinstance(self._completions, LendingBuffer) else NO_LOAN
 
     def report(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
@@ -126,13 +126,13 @@ class Settler:
                 follower.settled(written, refused)
 
     async def run(self) -> None:
-        """Write what comes, until cancelled."""
+        """Write outcomes as they come, until cancelled."""
         async with asyncio.TaskGroup() as duties:
             for buffer in self._buffers:
                 duties.create_task(keep_doing(buffer.run, buffer.duty), name=buffer.duty)
 
     async def run_until_closed(self) -> None:
-        """Write what comes, and continue when cancelled before `close`.
+        """Write outcomes as they come, and continue when cancelled before `close`.
 
         A handler's own task that ends the program makes the loop cancel everything at once. Outcomes must still be
         written then.
@@ -176,8 +176,8 @@ class Settler:
         job_id = settlement.claim.job_id
         if settlement.outcome is _UNSTORABLE:
             logger.error(
-                "could not settle job %d: PostgreSQL rejects every outcome; it stays locked until unlocked or "
-                "recovered: %s",
+                "could not record how job %d ended, because PostgreSQL rejects every change of its row; the job stays "
+                "locked until this worker has ended and recovery releases it. Correct the row before that: %s",
                 job_id,
                 error,
                 extra={"event": "job_left_locked", "job_id": job_id},
@@ -185,7 +185,7 @@ class Settler:
             self.leave_locked(settlement.claim)
             return
         logger.error(
-            "the outcome of job %d could not be stored: %s",
+            "PostgreSQL cannot store how job %d ended; recording a plain failure instead: %s",
             job_id,
             error,
             exc_info=None if isinstance(error, FerrymanError) else error,

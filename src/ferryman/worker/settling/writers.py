@@ -47,7 +47,7 @@ class SettlementWriter(Protocol):
     """Its work, as log lines name it: "completing jobs"."""
 
     async def write(self, settlements: Sequence[Settlement], *, skips: bool) -> Written:
-        """Write these with one statement. All their claims have the same worker id.
+        """Write these settlements with one statement. All their claims have the same worker id.
 
         skips: True leaves out rows that other sessions have locked; they come back as `held`. False may raise an error
             because of such rows; then nothing was written
@@ -55,7 +55,7 @@ class SettlementWriter(Protocol):
         ...
 
     async def explain(self, unclear: Sequence[Settlement]) -> Written:
-        """Find out why these were not written. Asked after the outcome of those that were is reported."""
+        """Find out why these settlements were not written. Asked after the outcome of those that were is reported."""
         ...
 
 
@@ -66,7 +66,7 @@ class SettlementRoute(Protocol):
     """The writer of each type of outcome. Outcomes of other types go the plain way."""
 
     def takes(self, claim: Claim) -> bool:
-        """True if outcomes of this claim go this way. Asked for each job that ends, so it must be cheap."""
+        """True if outcomes of this claim take this route. Asked for each job that ends, so it must be cheap."""
         ...
 
 
@@ -80,14 +80,14 @@ class FencedWriter(ABC):
 
     @abstractmethod
     def call(self, settlements: Sequence[Settlement]) -> Call:
-        """The statement."""
+        """The statement that writes these settlements."""
 
     @abstractmethod
     def written(self, rows: Sequence[Row], tried: Sequence[Settlement]) -> Mapping[int, bool]:
         """The ids of the jobs that were written, and for each whether it has no attempt left."""
 
     async def write(self, settlements: Sequence[Settlement], *, skips: bool) -> Written:
-        """Write these with one statement."""
+        """Write these settlements with one statement."""
         rows, blocked = await self._send(settlements, skips=skips)
         tried = settlements if not blocked else _without(settlements, blocked)
         written = self.written(rows, tried)
@@ -98,7 +98,7 @@ class FencedWriter(ABC):
         return Written(as_written(_without(tried, unclear), written), unclear=unclear, blocked=blocked)
 
     async def explain(self, unclear: Sequence[Settlement]) -> Written:
-        """Find out why these were not written.
+        """Find out why these settlements were not written.
 
         A few may still be ours, if their locks were renewed while they were being written.
         """
@@ -120,7 +120,8 @@ class FencedWriter(ABC):
             rows = await self._database.fetch(find_jobs(job_ids))
         except FerrymanError as error:
             logger.warning(
-                "could not check who owns %d jobs whose outcomes were not written; retrying: %s",
+                "the outcomes of %d jobs were not written, and the worker could not read whether the jobs are still "
+                "its own; writing them again: %s",
                 len(settlements),
                 error,
                 extra={"event": "owners_unknown", "count": len(settlements)},
@@ -161,7 +162,7 @@ class CompletionWriter(FencedWriter):
     duty = "completing jobs"
 
     def call(self, settlements: Sequence[Settlement]) -> Call:
-        """The statement."""
+        """The statement that writes these settlements."""
         return completion(settlements)
 
     def written(self, rows: Sequence[Row], tried: Sequence[Settlement]) -> Mapping[int, bool]:
@@ -176,7 +177,7 @@ class ReleaseWriter(FencedWriter):
     duty = "giving jobs back"
 
     def call(self, settlements: Sequence[Settlement]) -> Call:
-        """The statement."""
+        """The statement that writes these settlements."""
         return giving_back(settlements)
 
     def written(self, rows: Sequence[Row], tried: Sequence[Settlement]) -> Mapping[int, bool]:  # noqa: ARG002 - its rows say all

@@ -82,7 +82,7 @@ class ChildPool:
         on_note: Callable[[ChildNote], object] = lambda _: None,
         may_start: Callable[[], bool] = lambda: True,
     ) -> ChildResult:
-        """Run an order, and return its result. When this raises, no process works on the order any more.
+        """Run a task in a child process, and return its result. After an error, no process still runs the task.
 
         on_note: called with each note of the child; its return value is the answer if the note is a question
         may_start: returns False if the job must not start; called when a child is ready, just before it gets the order
