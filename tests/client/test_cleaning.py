@@ -54,7 +54,7 @@ async def test_an_age_keeps_jobs_that_failed_later(client: Client, connection: p
     for wrong in (timedelta(seconds=-1), 30):
         with pytest.raises(InvalidJobError, match="older_than must be a timedelta"):
             await client.cleanup([FAILED], older_than=wrong)
-    with pytest.raises(InvalidJobError, match="add DELETE_PERMAFAILED_JOBS"):
+    with pytest.raises(InvalidJobError, match="Add DELETE_PERMAFAILED_JOBS"):
         await client.cleanup(older_than=timedelta(days=30))
 
 

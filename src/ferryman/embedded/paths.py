@@ -190,7 +190,10 @@ def _new_folder(account: Account) -> str:
 
 
 def _make_private(folder: Path, account: Account) -> bool:
-    """Create a folder for the account alone. Returns False if it cannot be created, or others have access to it."""
+    """Create a folder that only the account can use, or accept one that exists.
+
+    Returns False if it cannot be created, or if others have access to it.
+    """
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:

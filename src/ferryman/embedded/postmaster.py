@@ -61,7 +61,10 @@ class Postmaster:
         return self.socket_folder / f".s.PGSQL.{self.port}"
 
     def is_alive(self, data: Path) -> bool:
-        """True if the server still runs: the process with its id is a server of this data, and not an unrelated one."""
+        """True if the server still runs.
+
+        Its process id may have been given to another program since, so the process must name this data folder.
+        """
         return f" -D {data} " in _command_line(self.pid)
 
 

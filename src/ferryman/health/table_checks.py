@@ -23,7 +23,7 @@ ROUNDS = 5
 
 
 def check_sequences(subject: Subject) -> Steps[Iterable[Finding]]:
-    """Check how many numbers of tasks and queues are used. When they are used up, adding jobs fails."""
+    """Check how many ids the sequences of tasks and queues have left. When one has none, adding jobs fails."""
     rows = yield checks.sequences(subject.schema.name)
     free: dict[str, tuple[int, int]] = {}
     if any(_share(row) >= subject.limits.sequence_used / 2 for row in rows):

@@ -91,7 +91,10 @@ class Telling(Generic[T]):
 
 
 class Teller:
-    """Reports events to handlers, one after the other. A handler that exceeds the limit is cancelled and logged."""
+    """Reports events to hooks in the background, one event after the other.
+
+    A hook that takes longer than `within` is cancelled, and that is logged.
+    """
 
     def __init__(self, hooks: HookRegistry, *, within: timedelta = OBSERVER_LIMIT) -> None:
         self._hooks = hooks

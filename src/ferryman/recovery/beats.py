@@ -280,8 +280,8 @@ class Beats:
             return
         if ended:
             logger.warning(
-                "the watcher, the worker that finds dead ones, hangs and is not registered any more; ended its "
-                "database session, so that another worker becomes the watcher",
+                "ended the database session of the watcher (the worker that finds dead workers), because it hangs and "
+                "is no longer registered; another worker becomes the watcher",
                 extra={"event": "hung_watcher_ended"},
             )
 

@@ -68,8 +68,8 @@ class Membership:
         old, self.worker_id = self.worker_id, self._on_swept(self.worker_id)
         self._is_lost = self._is_announced = self.was_tried = False
         logger.warning(
-            "worker %s was declared dead, and its jobs were recovered for other workers; it cancels their handlers and "
-            "continues as worker %s",
+            "this worker (%s) was declared dead, and its jobs were released for other workers; it cancels the handlers "
+            "of those jobs and continues as worker %s",
             old,
             self.worker_id,
             extra={"event": "worker_swept", "worker_id": old},

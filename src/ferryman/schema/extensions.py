@@ -34,7 +34,10 @@ class Extension(msgspec.Struct, frozen=True):
     is_shared: bool = False
     """True if Rust makes objects of these names too: only absent parts are made, and only our own are dropped."""
     is_needed: bool = True
-    """True if workers need it. Our statements work without the others, at a higher price."""
+    """True if workers need it: one that starts then installs it (`migrating.migrate_for_work`), or fails.
+
+    Our statements work without the others, at a higher price; a starting worker tries once to install them.
+    """
     renews: tuple[str, ...] = ()
     """Functions of an earlier, shared extension that get a new body, if we made them and Rust has not replaced them."""
     alters: tuple[str, ...] = ()

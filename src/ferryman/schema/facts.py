@@ -82,7 +82,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def extension_revision(self) -> int | None:
-        """The newest extension of ours."""
+        """The number of Ferryman's newest migration in this schema; None if it has none."""
         return max((extension.id for extension in self.extensions), default=None)
 
     @property

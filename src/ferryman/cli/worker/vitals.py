@@ -77,7 +77,7 @@ class Vitals(msgspec.Struct):
         return time.monotonic() - self.seen_at
 
     def update(self, received: Vitals) -> None:
-        """Take over the values that the process itself has sent."""
+        """Copy the values that the worker process has sent, and note when they came."""
         self.state, self.counts, self.seen_at = received.state, received.counts, time.monotonic()
         self.reaches_database, self.grace_seconds = received.reaches_database, received.grace_seconds
 

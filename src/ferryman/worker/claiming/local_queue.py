@@ -155,7 +155,7 @@ class LocalQueue:
         """Let a slot that is free take the next job."""
         self.serve()
         if self._guard.may_be_dead:
-            self._alarm.ring()  # the queue was refused, and looks again soon: no event lifts the fence
+            self._alarm.ring()  # the queue was refused; it looks again soon, since no event ends that
 
     def wake(self) -> None:
         """Fetch soon: there may be new jobs."""

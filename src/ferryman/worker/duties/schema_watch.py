@@ -1,7 +1,7 @@
 """Shuts a worker down when its schema is migrated to a revision that it does not support.
 
-Graphile announces migrations on a channel that all schemas of a database share, so an announcement is only a reason to
-read the ledger of our own schema.
+Graphile announces migrations on a channel that all schemas of a database share, so an announcement may be about another
+schema. The worker then reads the table of migrations (the ledger) of its own.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class SchemaWatch:
         if self._waits_for is not type(problem):
             self._waits_for = type(problem)
             logger.warning(
-                "the worker cannot use the schema at the moment; it waits until another program has migrated it: %s",
+                "the worker cannot use the schema at the moment (%s); it waits until another program has migrated the "
+                "schema",
                 problem,
                 extra={"event": "schema_awaited"},
             )

@@ -81,7 +81,7 @@ class Slots:
         self._interruptions = interruptions
         self._take: Callable[[], Claim | None] = lambda: None
         self._slot_freed: Callable[[], None] = lambda: None
-        self._tasks: dict[Claim, asyncio.Task[None]] = {}
+        self._running: dict[Claim, asyncio.Task[None]] = {}
         self._waiting: deque[Claim] = deque()
         """Claims that have not started."""
         self._unmarked: set[Claim] = set()
@@ -95,23 +95,23 @@ class Slots:
     @property
     def held_claims(self) -> list[Claim]:
         """Every claim that has a slot, started or not."""
-        return [*self._tasks, *self._waiting]
+        return [*self._running, *self._waiting]
 
     @property
     def started(self) -> list[Claim]:
         """Claims whose handlers may be running: they wait neither for their turn nor for their start mark."""
-        return [claim for claim in self._tasks if claim not in self._unmarked]
+        return [claim for claim in self._running if claim not in self._unmarked]
 
     @property
     def free(self) -> int:
         """How many slots are free."""
-        return self.concurrency - len(self._tasks) - len(self._waiting)
+        return self.concurrency - len(self._running) - len(self._waiting)
 
     def __len__(self) -> int:
-        return len(self._tasks) + len(self._waiting)
+        return len(self._running) + len(self._waiting)
 
     def __contains__(self, claim: object) -> bool:
-        return claim in self._tasks
+        return claim in self._running
 
     def start(self, claims: Sequence[Claim]) -> None:
         """Run these jobs. Give them back instead if the worker is shutting down or may have lost them."""
@@ -135,7 +135,7 @@ class Slots:
 
         Does nothing if the job has ended. A handler in a thread cannot be cancelled, and should check `ctx.lease_lost`.
         """
-        task = self._tasks.get(claim)
+        task = self._running.get(claim)
         if task is None and claim in self._waiting:
             self._waiting.remove(claim)
             self._free_slot()
@@ -151,31 +151,31 @@ class Slots:
         A thread cannot be cancelled. It may end by itself for as long as cancelled handlers have to stop.
         """
         self._give_back_waiting()
-        if self._tasks:
+        if self._running:
             logger.info(
                 "worker %s is stopping; waiting up to %g s for %s to end",
                 self._identity.id,
                 round(grace_seconds, 1),
-                format_job_count(len(self._tasks)),
-                extra={"event": "worker_stopping", "worker_id": self._identity.id, "count": len(self._tasks)},
+                format_job_count(len(self._running)),
+                extra={"event": "worker_stopping", "worker_id": self._identity.id, "count": len(self._running)},
             )
         await self._wait(grace_seconds, or_hurry=True)
-        if self._tasks:
+        if self._running:
             logger.info(
                 "worker %s is stopping; cancelling %s, because the grace period is over or was cut short",
                 self._identity.id,
-                format_job_count(len(self._tasks)),
-                extra={"event": "jobs_cancelled", "worker_id": self._identity.id, "count": len(self._tasks)},
+                format_job_count(len(self._running)),
+                extra={"event": "jobs_cancelled", "worker_id": self._identity.id, "count": len(self._running)},
             )
         in_threads = {
-            claim for claim in self._tasks.keys() - self._unmarked if self._task_of(claim).running.run_in == "thread"
+            claim for claim in self._running.keys() - self._unmarked if self._task_of(claim).running.run_in == "thread"
         }
-        for claim, task in self._tasks.items():
+        for claim, task in self._running.items():
             if claim not in in_threads:
                 self._cancellations.cancel(claim, task)
         await self._wait(CANCEL_GRACE_SECONDS, or_hurry=False)
-        left = [*self._tasks.items()]
-        self._tasks.clear()
+        left = [*self._running.items()]
+        self._running.clear()
         await asyncio.gather(*(self._let_go(claim, task) for claim, task in left), return_exceptions=True)
 
     async def _let_go(self, claim: Claim, task: asyncio.Task[None]) -> None:
@@ -194,7 +194,7 @@ class Slots:
 
     def describe(self, task: asyncio.Task[object]) -> str | None:
         """Name the job that an asyncio task runs, for log lines. Safe to call from any thread."""
-        for claim, running in [*self._tasks.items()]:
+        for claim, running in [*self._running.items()]:
             if running is task:
                 return f"task {self._task_of(claim).identifier!r} (job {claim.job_id})"
         return None
@@ -214,7 +214,7 @@ class Slots:
         # task factory may be an eager one: a job would have ended before its claim is known to have a slot.
         loop, context = asyncio.get_running_loop(), self._clean_context.copy()
         task = asyncio.Task(self._run(claim), loop=loop, name="a worker's slot", context=context)
-        self._tasks[claim] = task
+        self._running[claim] = task
         return task
 
     def _next(self) -> Claim | None:
@@ -232,7 +232,7 @@ class Slots:
             if claim.worker_id == name:
                 return claim
             self._settler.settle(claim, Unstarted())
-        while len(self._tasks) < self.concurrency:
+        while len(self._running) < self.concurrency:
             taken = self._take()
             if taken is None or taken.worker_id == name:
                 return taken
@@ -258,7 +258,7 @@ class Slots:
                 is_traceless = await self._attempt(following, slot, may_start=may_start) and self._context_is_clean()
                 following = self._next() if is_traceless and time.monotonic() < turn_ends else None
                 if following is not None:
-                    self._tasks[following] = slot
+                    self._running[following] = slot
         finally:
             self._free_slot()
 
@@ -285,20 +285,20 @@ class Slots:
             )
             outcome = Failed("the worker could not run this job; see its log")
         try:
-            if claim in self._tasks:  # else it was given up, and is settled already
+            if claim in self._running:  # else it was given up, and is settled already
                 if isinstance(outcome, Interrupted):
                     await self._settle_interrupted(claim, outcome)
                 else:
                     self._settler.settle(claim, outcome)
         finally:
-            self._tasks.pop(claim, None)
+            self._running.pop(claim, None)
             if self._cancelled:
                 self._cancellations.forget(claim)
         return isinstance(outcome, Completed) and not slot.cancelling()
 
     def _forget(self, claim: Claim) -> None:
         self._cancellations.forget(claim)
-        if self._tasks.pop(claim, None) is not None:
+        if self._running.pop(claim, None) is not None:
             self._free_slot()
 
     def _free_slot(self) -> None:
@@ -336,9 +336,9 @@ class Slots:
 
     async def finish(self) -> None:
         """Wait for every job that has a slot, however long that takes."""
-        while self._tasks:
-            await asyncio.wait([*self._tasks.values()])
+        while self._running:
+            await asyncio.wait([*self._running.values()])
 
     async def _wait(self, seconds: float, *, or_hurry: bool) -> None:
-        if self._tasks:
-            await self._stop.wait_for(asyncio.wait([*self._tasks.values()]), seconds, or_hurry=or_hurry)
+        if self._running:
+            await self._stop.wait_for(asyncio.wait([*self._running.values()]), seconds, or_hurry=or_hurry)

@@ -1,6 +1,6 @@
 """Outcomes that cannot be written yet, because another transaction holds the job's row, or its queue's.
 
-An application that adds a job by its key, an operator, or a trigger may hold a row for as long as its transaction is
+An operator, a trigger, or an application that adds a job by its key may hold a row for as long as its transaction is
 open. The outcome is tried again, soon at first and then less often, until that transaction has ended.
 """
 

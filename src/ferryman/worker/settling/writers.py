@@ -49,8 +49,8 @@ class SettlementWriter(Protocol):
     async def write(self, settlements: Sequence[Settlement], *, skips: bool) -> Written:
         """Write these settlements with one statement. All their claims have the same worker id.
 
-        skips: True leaves out rows that other sessions have locked; they come back as `held`. False may raise an error
-            because of such rows; then nothing was written
+        skips: True leaves out rows that other sessions have locked; they come back as `blocked`. False may raise an
+            error because of such rows; then nothing was written
         """
         ...
 

@@ -44,7 +44,7 @@ class LogLevels(msgspec.Struct, frozen=True):
         return cls({"": root.level, **levels}, root.manager.disable)
 
     def apply(self, instead_of: LogLevels | None) -> None:
-        """Set these levels in this process, and unset those that were applied before."""
+        """Set these levels in this process, and reset loggers that only the levels before, `instead_of`, have named."""
         before = {} if instead_of is None else instead_of.by_logger
         for name in before.keys() - self.by_logger.keys():
             logging.getLogger(name).setLevel(logging.NOTSET)
