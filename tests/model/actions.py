@@ -125,6 +125,9 @@ class Actions:
     def _unstarted(self) -> list[tuple[Worker, Held]]:
         return [(worker, held) for worker in self._awake() for held in worker.held if not held.has_started]
 
+    def _unstarted_suspects(self) -> list[tuple[Worker, Held]]:
+        return [(worker, held) for worker, held in self._unstarted() if worker.is_ours and held.claim.crash_flags]
+
     def _frozen(self) -> list[Worker]:
         return [worker for worker in self.workers if worker.is_frozen]
 
@@ -301,6 +304,22 @@ class Actions:
             worker.newest_token = claims[0].token
             self.witness["claimed"] += len(claims)
 
+    def _start(self, worker: Worker, held: Held) -> None:
+        if not worker.marks.are_needed(app.registry[held.task], held.claim):
+            held.has_started = True
+            return
+        may_start = self.database.do(worker.marks.mark(held.claim))
+        assert may_start == self.oracle.mark(*held.fence)
+        self.witness["start marked" if may_start else "start refused"] += 1
+        held.has_started = may_start
+        if not may_start:
+            worker.held.remove(held)
+
+    def _crash(self, worker: Worker) -> None:
+        self.workers.remove(worker)
+        self.gone.append(worker)
+        self._lose_session(worker)
+
     def _settle(self, worker: Worker, endings: Sequence[tuple[Held, Outcome]]) -> None:
         """Through the real settler, all together."""
         self.reports = {}
@@ -327,6 +346,20 @@ class Actions:
     def settled(self, written: Sequence[Settlement], refused: Sequence[Settlement]) -> None:
         self.reports |= {settlement.claim: (settlement.outcome, True) for settlement in written}
         self.reports |= {settlement.claim: (settlement.outcome, False) for settlement in refused}
+
+    def _watch(self, looks: int, *, sweeps: bool) -> None:
+        for _ in range(looks):
+            self._pass(LOOK * SECOND - STEP)
+            if self.is_away:
+                self._could_not_look()
+                self._come_back()
+            else:
+                for worker in self._awake():
+                    self._beat(worker)
+                self._look()
+            if sweeps and self.dead:
+                self._sweep(batch=500)
+        self._poll()
 
     def _look(self) -> None:
         call = look_at_workers(

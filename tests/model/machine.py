@@ -19,11 +19,11 @@ from ferryman.recovery.config import INFRASTRUCTURE_RESILIENT_FLAG
 from ferryman.recovery.sweep_results import SweepStaleWorkersOptions
 from ferryman.worker.claiming.claims import reply_from_rows
 from ferryman.worker.settling.outcomes import Completed, Failed, Interrupted, Snoozed, Unstarted
-from tests.model.actions import LOOK, STEP, Actions
+from tests.model.actions import Actions
 from tests.model.model_database import SECOND, as_time
 from tests.model.oracle import MORE
 from tests.model.sweeping import ModelSweep
-from tests.model.workers import POLICIES, TASK_SETS, app
+from tests.model.workers import POLICIES, TASK_SETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -199,15 +199,7 @@ class Histories(Actions, RuleBasedStateMachine):
         """A job that was claimed ahead begins, after its mark is written if it needs one."""
         worker, held = _picked(self._unstarted(), pick)
         self._pass()
-        if not worker.marks.are_needed(app.registry[held.task], held.claim):
-            held.has_started = True
-            return
-        may_start = self.database.do(worker.marks.mark(held.claim))
-        assert may_start == self.oracle.mark(*held.fence)
-        self.witness["start marked" if may_start else "start refused"] += 1
-        held.has_started = may_start
-        if not may_start:
-            worker.held.remove(held)
+        self._start(worker, held)
 
     @precondition(lambda self: self._awake(holding=True))
     @rule(pick=picks, count=st.integers(1, 3))
@@ -228,10 +220,17 @@ class Histories(Actions, RuleBasedStateMachine):
     @rule(pick=picks)
     def crash(self, pick: int) -> None:
         self._pass()
-        worker = _picked(self._holding(), pick)
-        self.workers.remove(worker)
-        self.gone.append(worker)
-        self._lose_session(worker)
+        self._crash(_picked(self._holding(), pick))
+
+    @precondition(lambda self: self._unstarted_suspects())
+    @rule(pick=picks)
+    def crash_again(self, pick: int) -> None:
+        """A job that was running when a worker died begins, and its worker dies too, which is seen soon."""
+        worker, held = _picked(self._unstarted_suspects(), pick)
+        self._pass()
+        self._start(worker, held)
+        self._crash(worker)
+        self._watch(looks=3, sweeps=True)
 
     @precondition(lambda self: self._awake(holding=True))
     @rule(pick=picks)
@@ -288,18 +287,7 @@ class Histories(Actions, RuleBasedStateMachine):
     @rule(looks=st.sampled_from([1, 2, 3, 3, 3, 8, 12, 31]), sweeps=st.booleans())
     def watch(self, looks: int, sweeps: bool) -> None:
         """Everybody beats and one looks, some times; whoever is found dead is mostly swept at once."""
-        for _ in range(looks):
-            self._pass(LOOK * SECOND - STEP)
-            if self.is_away:
-                self._could_not_look()
-                self._come_back()
-            else:
-                for worker in self._awake():
-                    self._beat(worker)
-                self._look()
-            if sweeps and self.dead:
-                self._sweep(batch=500)
-        self._poll()
+        self._watch(looks, sweeps=sweeps)
 
     @precondition(lambda self: self.dead)
     @rule(batch=st.sampled_from([1, 2, 500]), beats_first=st.booleans())
