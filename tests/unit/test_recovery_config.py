@@ -129,7 +129,7 @@ def test_a_chain_may_contradict_itself_half_way() -> None:
 
 
 def test_a_threshold_must_be_two_beats_and_the_message_names_the_least() -> None:
-    told = r"recovery\.sweep_threshold \(30 s\) must be at least 2x heartbeat_interval \(30 s\), minimum: 60 s"
+    told = r"^recovery\.sweep_threshold \(30 s\) must be at least 2x heartbeat_interval \(30 s\), minimum: 60 s"
     with pytest.raises(ConfigurationError, match=told):
         WorkerRecoveryConfig(heartbeat_interval=30 * SECONDS, sweep_threshold=30 * SECONDS)
     with pytest.raises(ConfigurationError, match=r"claimed_threshold \(59 s\) must be at least 2x .* minimum: 60 s"):

@@ -139,8 +139,8 @@ class DeadAttempts(msgspec.Struct, frozen=True):
                     payloads[job.id] = with_died(job.payload_json, trace)
         except Exception:
             logger.exception(
-                "the tracing library raised an error about jobs of dead workers; the jobs are recovered, but spans of "
-                "their interrupted attempts may be missing",
+                "the tracing library raised an error about jobs of dead workers; recovering the jobs all the same, but "
+                "spans of their interrupted attempts may be missing",
                 extra={"event": "tracing_failed"},
             )
         return cls(spans, payloads)
